@@ -1,0 +1,44 @@
+"""AdamQLR as optax transformations: Adam says where to go, a model says how far."""
+
+from adamqlr.jax.curvature import (
+    Curvature,
+    Fisher,
+    GaussNewton,
+    Hessian,
+    Look,
+    Subsampled,
+)
+from adamqlr.jax.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Poisson,
+)
+from adamqlr.jax.objective import Objective
+from adamqlr.jax.optimisers import adamqlr, sgdqlr
+from adamqlr.jax.training import Trainer, TrainingState, trainer
+from adamqlr.jax.transform import QLRState, StepInfo, qlr
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Curvature",
+    "Fisher",
+    "GaussNewton",
+    "Gaussian",
+    "Hessian",
+    "Likelihood",
+    "Look",
+    "Objective",
+    "Poisson",
+    "QLRState",
+    "StepInfo",
+    "Subsampled",
+    "Trainer",
+    "TrainingState",
+    "adamqlr",
+    "qlr",
+    "sgdqlr",
+    "trainer",
+]

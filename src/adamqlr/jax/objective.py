@@ -1,0 +1,98 @@
+"""The loss of one batch, as a function of the parameters that knows its own outputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from adamqlr.jax.likelihoods import Likelihood
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    r"""Weighted mean negative log-likelihood of a batch, $f(\theta)$.
+
+    $$f(\theta) = \sum_i w_i\, \ell(z_i(\theta), y_i) \Big/ \sum_i w_i$$
+
+    It is called with the parameters alone, so it serves as optax's `value_fn`; a
+    curvature also asks it for the outputs $z$ and for the same weighted mean. Random
+    keys, model state and modes are bound in `predict`, and so are the same wherever
+    one step evaluates the model.
+
+    Args:
+        predict: maps `(params, inputs)` to the network's outputs.
+        likelihood: what the outputs say about the targets.
+        inputs: of the batch; any pytree of arrays with examples on the first axis.
+        targets: of the batch, likewise.
+        weights: non-negative, one for each example, or fewer axes than that (one for
+            each sequence of tokens, say). Zero leaves an example out: a mask.
+        has_aux: whether `predict` returns `(outputs, aux)`, aux being the new model
+            state, say.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from adamqlr.jax import Gaussian, Objective
+        >>> objective = Objective(
+        ...     lambda params, x: x @ params, Gaussian(),
+        ...     inputs=jnp.array([[1.0], [2.0]]), targets=jnp.array([[0.0], [0.0]]),
+        ... )
+        >>> float(objective(jnp.ones((1, 1))))
+        1.25
+    """
+
+    predict: Callable[[Any, Any], Any]
+    likelihood: Likelihood
+    inputs: Any
+    targets: Any
+    weights: Array | None = None
+    has_aux: bool = False
+
+    def __call__(self, params: Any) -> Float[Array, ""]:
+        """The loss alone, as `value_fn` wants it."""
+        return self.with_aux(params)[0]
+
+    def with_aux(self, params: Any) -> tuple[Float[Array, ""], Any]:
+        """The loss and `predict`'s aux, for `value_and_grad(..., has_aux=True)`."""
+        predicted = self.predict(params, self.inputs)
+        outputs, aux = predicted if self.has_aux else (predicted, None)
+        return self.average(self.likelihood.loss(outputs, self.targets)), aux
+
+    def outputs(self, params: Any) -> Any:
+        """The network's outputs on this batch."""
+        predicted = self.predict(params, self.inputs)
+        return predicted[0] if self.has_aux else predicted
+
+    def average(self, values: Float[Array, "*examples"]) -> Float[Array, ""]:
+        """The one normalisation: weighted mean of a number for each example."""
+        if self.weights is None:
+            return jnp.mean(values)
+        weights = jnp.asarray(self.weights, values.dtype)
+        if weights.shape != values.shape[: weights.ndim]:
+            raise ValueError(
+                f"weights must have the leading axes of the examples {values.shape}, "
+                f"got {weights.shape}"
+            )
+        weights = weights.reshape(weights.shape + (1,) * (values.ndim - weights.ndim))
+        # A masked example may hold anything, NaN too; a batch of none has loss zero.
+        weighted = jnp.where(weights == 0, 0, weights * values)
+        total = jnp.sum(jnp.broadcast_to(weights, values.shape))
+        return jnp.sum(weighted) / jnp.where(total == 0, 1, total)
+
+    def part(self, every: int) -> Objective:
+        """The same objective on each `every`-th example.
+
+        A stride rather than a head: sorted batches stay mixed, and a batch sharded
+        over devices stays evenly spread.
+        """
+        take = lambda tree: jax.tree.map(lambda leaf: leaf[::every], tree)
+        return dataclasses.replace(
+            self,
+            inputs=take(self.inputs),
+            targets=take(self.targets),
+            weights=take(self.weights),
+        )

@@ -1,0 +1,291 @@
+r"""Quadratic-model step sizes around any optax direction.
+
+The method is a pairing of three small things: a *direction* (any optax
+transformation), a *curvature* along it, and the *rules* that turn slope and bend into a
+step size and the outcome into the next damping.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from adamqlr import rules
+from adamqlr.jax.curvature import (
+    Curvature,
+    Fisher,
+    ValueFn,
+    inner_product,
+    scalar_dtype,
+)
+
+
+class StepInfo(NamedTuple):
+    r"""What one step measured and did.
+
+    Attributes:
+        loss: $f(\theta)$ of the batch, before the step.
+        trial_loss: $f(\theta - \alpha d)$ of the same batch; NaN where not evaluated.
+        slope: $g^\top d$.
+        curvature: $d^\top C d$.
+        step_size: $\alpha$ of the update $-\alpha d$; zero if the step was refused.
+        damping: $\lambda$ in this step's bend.
+        reduction_ratio: $\rho$; NaN where not measured.
+        predicted_change: $M(\alpha) - M(0)$.
+        rejected: whether the step was refused because something was not finite.
+        rejections: how many steps were refused so far.
+    """
+
+    loss: Float[Array, ""]
+    trial_loss: Float[Array, ""]
+    slope: Float[Array, ""]
+    curvature: Float[Array, ""]
+    step_size: Float[Array, ""]
+    damping: Float[Array, ""]
+    reduction_ratio: Float[Array, ""]
+    predicted_change: Float[Array, ""]
+    rejected: Bool[Array, ""]
+    rejections: Int[Array, ""]
+
+
+class QLRState(NamedTuple):
+    """What a step hands to the next.
+
+    Attributes:
+        base: state of the transformation that makes the direction.
+        damping: of the next step.
+        steps: how many were done.
+        info: on the last step.
+    """
+
+    base: optax.OptState
+    damping: Float[Array, ""]
+    steps: Int[Array, ""]
+    info: StepInfo
+
+
+def qlr(
+    base: optax.GradientTransformation,
+    *,
+    curvature: Curvature = Fisher(),  # noqa: B008 - immutable
+    damping: float | None = 1e-3,
+    damping_decrease: float = 0.5,
+    damping_increase: float = 2.0,
+    damping_floor: float = 1e-8,
+    rescale: float = 1.0,
+    max_step_size: float | None = None,
+    ratio_every: int = 1,
+) -> optax.GradientTransformationExtraArgs:
+    r"""Step to the minimum of a damped quadratic model along the base's direction.
+
+    $$\alpha = \frac{g^\top d}{d^\top (C + \lambda I)\, d}, \qquad
+      \theta \gets \theta - \alpha d$$
+
+    The update does not depend on the scale or sign of $d$, so `base` may be a bare
+    direction (`optax.scale_by_adam()`) or a whole optimiser (`optax.adam(1.0)`).
+
+    `update` takes optax's established extra arguments, all three required: `value` and
+    `grad`, the loss and its raw gradient at `params`, and `value_fn`, the function of
+    the parameters that they came from: an `Objective`, or any function with `Hessian`.
+    The trial loss is evaluated on the same batch. Whatever else shapes the update
+    (clipping, weight decay) belongs before this transformation in a chain: placed
+    after it, it would falsify the reduction ratio.
+
+    Args:
+        base: makes the direction $d$ out of the updates it is given.
+        curvature: what $C$ is, and how $d^\top C d$ is measured.
+        damping: initial $\lambda > 0$; `None` for no damping and no trial loss.
+        damping_decrease: $\omega_\mathrm{dec}$ in (0, 1].
+        damping_increase: $\omega_\mathrm{inc} \ge 1$.
+        damping_floor: smallest $\lambda$.
+        rescale: $k > 0$, multiplies $\alpha$.
+        max_step_size: limit on $|\alpha|$ after rescaling; `None` for no limit.
+        ratio_every: measure the reduction ratio, at the cost of a forward pass, only
+            at each so many-th step; the damping stays as it is in between.
+
+    Returns:
+        A transformation whose state is a `QLRState`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, optax
+        >>> from adamqlr.jax import Hessian, qlr
+        >>> optimiser = qlr(optax.identity(), curvature=Hessian(), damping=None)
+        >>> loss = lambda params: jnp.sum((params - 3.0) ** 2)
+        >>> params = jnp.zeros(2)
+        >>> state = optimiser.init(params)
+        >>> value, grad = jax.value_and_grad(loss)(params)
+        >>> updates, state = optimiser.update(
+        ...     grad, state, params, value=value, grad=grad, value_fn=loss)
+        >>> optax.apply_updates(params, updates).tolist()
+        [3.0, 3.0]
+
+    References:
+        Clarke and Hernández-Lobato, *Studying K-FAC Heuristics by Viewing Adam through
+        a Second-Order Lens*, 2024, algorithm 2 and equations 2 and 3.
+    """
+    _check_settings(
+        damping=damping,
+        damping_decrease=damping_decrease,
+        damping_increase=damping_increase,
+        damping_floor=damping_floor,
+        rescale=rescale,
+        max_step_size=max_step_size,
+        ratio_every=ratio_every,
+    )
+    base = optax.with_extra_args_support(base)
+
+    def init(params: Any) -> QLRState:
+        dtype = scalar_dtype(params)
+        # Each scalar is an array of its own: a buffer cannot be donated twice.
+        info = StepInfo(
+            *[jnp.zeros((), dtype) for _ in range(8)],
+            rejected=jnp.zeros((), bool),
+            rejections=jnp.zeros((), jnp.int32),
+        )
+        initial_damping = jnp.full((), 0 if damping is None else damping, dtype)
+        steps = jnp.zeros((), jnp.int32)
+        return QLRState(base.init(params), initial_damping, steps, info)
+
+    def update(
+        updates: Any,
+        state: Any,
+        params: Any = None,
+        *,
+        value: Array | None = None,
+        grad: Any = None,
+        value_fn: ValueFn | None = None,
+        **extra: Any,
+    ) -> tuple[Any, QLRState]:
+        loss, value_fn = _checked_arguments(params, value, grad, value_fn)
+        extra |= {"value": value, "grad": grad, "value_fn": value_fn}
+        direction, base_state = base.update(updates, state.base, params, **extra)
+
+        slope = inner_product(grad, direction)
+        square_norm = inner_product(direction, direction)
+        look = curvature.look(value_fn, params, direction, state.info.step_size)
+        bend = rules.bend(look.curvature, state.damping, square_norm)
+        step_size = rescale * rules.step_size(slope, bend)
+        if max_step_size is not None:
+            step_size = rules.limited(step_size, max_step_size)
+        step = _scaled(-step_size, direction)
+        predicted = rules.predicted_change(step_size, slope, bend)
+
+        measured = damping is not None and _is_due(state.steps, ratio_every)
+        trial_loss = _trial_loss(value_fn, params, step, measured)
+        ratio = rules.reduction_ratio(trial_loss - loss, predicted)
+
+        # A gradient that is not finite must not enter the base's memory either.
+        sound = jnp.isfinite(loss) & jnp.isfinite(slope)
+        accepted = sound & jnp.isfinite(bend) & jnp.isfinite(step_size)
+        accepted &= jnp.isfinite(trial_loss) | jnp.logical_not(measured)
+        next_damping = rules.next_damping(
+            state.damping,
+            jnp.where(accepted, ratio, -jnp.inf),
+            damping_decrease,
+            damping_increase,
+            damping_floor,
+        )
+        step_size, step = optax.tree.where(
+            accepted, (step_size, step), optax.tree.zeros_like((step_size, step))
+        )
+        info = StepInfo(
+            loss=loss,
+            trial_loss=trial_loss,
+            slope=slope,
+            curvature=look.curvature,
+            step_size=step_size,
+            damping=state.damping,
+            reduction_ratio=ratio,
+            predicted_change=predicted,
+            rejected=~accepted,
+            rejections=state.info.rejections + ~accepted,
+        )
+        new_state = QLRState(
+            base=optax.tree.where(sound, base_state, state.base),
+            damping=state.damping if damping is None else next_damping,
+            steps=jnp.asarray(optax.safe_increment(state.steps)),
+            info=info,
+        )
+        # Types wider or weaker than the old state's would compile the step twice.
+        return step, optax.tree.cast_like(new_state, state)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def _scaled(factor: Float[Array, ""], tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: (factor * leaf).astype(leaf.dtype), tree)
+
+
+def _is_due(steps: Int[Array, ""], every: int) -> bool | Bool[Array, ""]:
+    """Known while tracing where it is so at every step, which spares a `cond`."""
+    if isinstance(every, int) and every == 1:
+        return True
+    return steps % every == 0
+
+
+def _trial_loss(
+    value_fn: ValueFn, params: Any, step: Any, measured: bool | Bool[Array, ""]
+) -> Float[Array, ""]:
+    """The loss after the step where it is to be measured, NaN elsewhere."""
+
+    def evaluate() -> Array:
+        return jnp.asarray(value_fn(optax.apply_updates(params, step)))
+
+    def skip() -> Array:
+        return jnp.full_like(jax.eval_shape(evaluate), jnp.nan)
+
+    if isinstance(measured, bool):
+        return evaluate() if measured else skip()
+    return jax.lax.cond(measured, evaluate, skip)
+
+
+def _checked_arguments(
+    params: Any, value: Array | None, grad: Any, value_fn: ValueFn | None
+) -> tuple[Float[Array, ""], ValueFn]:
+    """Refuse a call without all it needs, saying what to pass."""
+    given = {"params": params, "value": value, "grad": grad, "value_fn": value_fn}
+    missing = [name for name, argument in given.items() if argument is None]
+    if value is None or value_fn is None or missing:
+        raise ValueError(
+            f"update lacks {', '.join(missing)}: call update(grad, state, params, "
+            "value=value, grad=grad, value_fn=objective), where value, grad = "
+            "jax.value_and_grad(objective)(params)"
+        )
+    if jnp.shape(value) != ():
+        raise ValueError(
+            f"value must be the scalar loss at params, got shape {jnp.shape(value)}"
+        )
+    if jax.tree.structure(grad) != jax.tree.structure(params):
+        raise ValueError(
+            "grad must be the loss's gradient, with the structure of params "
+            f"{jax.tree.structure(params)}, got {jax.tree.structure(grad)}"
+        )
+    if not callable(value_fn):
+        raise TypeError(
+            "value_fn must be a function of the parameters that returns the loss, "
+            f"got {type(value_fn).__name__}"
+        )
+    return jnp.asarray(value, scalar_dtype(params)), value_fn
+
+
+def _check_settings(
+    *,
+    damping: float | None,
+    damping_decrease: float,
+    damping_increase: float,
+    damping_floor: float,
+    rescale: float,
+    max_step_size: float | None,
+    ratio_every: int,
+) -> None:
+    if damping is not None:
+        rules.check_range("damping", damping, 0, open_low=True)
+    rules.check_range("damping_decrease", damping_decrease, 0, 1, open_low=True)
+    rules.check_range("damping_increase", damping_increase, 1)
+    rules.check_range("damping_floor", damping_floor, 0)
+    rules.check_range("rescale", rescale, 0, open_low=True)
+    if max_step_size is not None:
+        rules.check_range("max_step_size", max_step_size, 0, open_low=True)
+    rules.check_range("ratio_every", ratio_every, 1)

@@ -1,0 +1,112 @@
+r"""The method's scalar arithmetic: how far to step, and how far to trust the model.
+
+Along a direction $d$ the loss is modelled by the damped quadratic
+
+$$M(\alpha) = f - \alpha\, g^\top d
+    + \tfrac12 \alpha^2\, d^\top (C + \lambda I)\, d,$$
+
+with $g$ the gradient, $C$ the curvature and $\lambda$ the damping. Every function here
+is written with operators alone, so that it takes Python floats, JAX scalars and torch
+scalars alike, and each equation of the method stands in the project once.
+"""
+
+from typing import Any
+
+# Floats, JAX scalars and torch scalars have no common type to name.
+Scalar = Any
+
+# The reduction ratios between which the model is neither trusted more nor less
+# (Clarke and Hernández-Lobato 2024, equation 2, after Levenberg and Marquardt).
+TRUST_BELOW, TRUST_ABOVE = 1 / 4, 3 / 4
+
+# Damping may not grow until `bend` overflows: then every later step would be refused,
+# also those of healthy batches. In float32, 1e16 leaves 22 orders for the direction.
+DAMPING_CEILING = 1e16
+
+
+def bend(curvature: Scalar, damping: Scalar, square_norm: Scalar) -> Scalar:
+    r"""Second derivative of the damped model, $d^\top C d + \lambda\, d^\top d$."""
+    return curvature + damping * square_norm
+
+
+def step_size(slope: Scalar, bend: Scalar) -> Scalar:
+    r"""Minimiser of the model, $\alpha = g^\top d \,/\, d^\top (C + \lambda I) d$.
+
+    The update is $-\alpha d$. A slope of zero gives zero, also where the bend is zero
+    too (a direction of zeros, as from dead units).
+    """
+    flat = slope == 0
+    return slope / (bend + flat * (1 + abs(bend)))
+
+
+def limited(step_size: Scalar, limit: Scalar) -> Scalar:
+    r"""Cut a step size to $|\alpha| \le$ `limit`, keeping its sign."""
+    within = (step_size <= limit) * (step_size >= -limit)
+    cut = limit * (step_size > limit) - limit * (step_size < -limit)
+    return step_size * within + cut
+
+
+def predicted_change(step_size: Scalar, slope: Scalar, bend: Scalar) -> Scalar:
+    r"""Change of the model, $M(\alpha) - M(0)$; negative where it improves."""
+    return -step_size * slope + step_size * step_size * bend / 2
+
+
+def reduction_ratio(change: Scalar, predicted: Scalar) -> Scalar:
+    r"""How much of the predicted change came true, $\rho$.
+
+    Where nothing was predicted (a step of zero) nothing was learnt about the model:
+    the answer is 1/2, which leaves the damping alone.
+
+    Args:
+        change: $f(\theta - \alpha d) - f(\theta)$, both on the batch of the gradient.
+        predicted: the model's `predicted_change` for the same $\alpha$.
+    """
+    nothing = predicted == 0
+    return (change + nothing / 2) / (predicted + nothing * 1)
+
+
+def next_damping(
+    damping: Scalar, ratio: Scalar, decrease: Scalar, increase: Scalar, floor: Scalar
+) -> Scalar:
+    r"""Levenberg and Marquardt's rule: trust a model that predicts well.
+
+    $$\lambda \gets \begin{cases}
+        \omega_\mathrm{dec} \lambda & \rho > 3/4 \\
+        \omega_\mathrm{inc} \lambda & \rho < 1/4 \\
+        \lambda & \text{otherwise, also where } \rho \text{ was not measured (NaN)}
+    \end{cases}$$
+
+    and never below `floor`.
+    """
+    trusted = damping * decrease ** (ratio > TRUST_ABOVE)
+    damping = trusted * increase ** (ratio < TRUST_BELOW)
+    damping = damping * (damping > floor) + floor * (damping <= floor)
+    ceiling = DAMPING_CEILING
+    return damping * (damping < ceiling) + ceiling * (damping >= ceiling)
+
+
+def check_range(
+    name: str,
+    value: Scalar,
+    low: float,
+    high: float = float("inf"),
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> None:
+    """Refuse a setting outside its range, naming argument, value and range.
+
+    Only plain numbers are looked at: a traced value has no number yet.
+
+    Raises:
+        ValueError: `value` is outside the range or not a number.
+    """
+    if not isinstance(value, int | float):
+        return
+    above = value > low if open_low else value >= low
+    below = value < high if open_high else value <= high
+    if not (above and below):
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
+        raise ValueError(
+            f"{name} must lie in {left}{low:g}, {high:g}{right}, got {value!r}"
+        )
