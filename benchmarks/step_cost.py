@@ -1,0 +1,117 @@
+"""Cost of a training step against Adam's: time, XLA's FLOPs and memory, side by side.
+
+    python benchmarks/step_cost.py [--rounds 30] [--problem ResNet]
+
+Steps of all optimisers take turns in one process, so that the machine's noise meets
+them alike; what is reported is the median over rounds of each one's time over Adam's.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import optax
+from models import problems
+from rich.console import Console
+from rich.table import Table
+
+from adamqlr.jax import Categorical, Fisher, Subsampled, adamqlr, trainer
+
+OPTIMISERS = {
+    "Adam": optax.adam(1e-3),
+    "exact": adamqlr(),
+    "exact, no trial": adamqlr(damping=None),
+    "exact, amortised": adamqlr(curvature=Subsampled(Fisher(), 4), ratio_every=10),
+}
+
+
+class Program(NamedTuple):
+    """One optimiser's compiled step and what XLA says of it."""
+
+    step: Callable[..., Any]
+    params: Any
+    state: Any
+    flops: float
+    temporary_bytes: int
+
+
+def compile_step(optimiser: optax.GradientTransformation, problem: Any) -> Program:
+    model, inputs, labels = problem
+    variables = model.init(jax.random.key(1), inputs)
+    params, statistics_ = variables["params"], variables.get("batch_stats")
+
+    def predict(params: Any, x: jax.Array, state: Any = None) -> Any:
+        if state is None:
+            return model.apply({"params": params}, x)
+        variables = {"params": params, "batch_stats": state}
+        outputs, new = model.apply(variables, x, mutable=["batch_stats"])
+        return outputs, new["batch_stats"]
+
+    init, step = trainer(predict, Categorical(), optimiser)
+    state = init(params, state=statistics_)
+    jitted = jax.jit(step, donate_argnums=(0, 1))
+    compiled = jitted.lower(params, state, (inputs, labels)).compile()
+    return Program(
+        lambda params, state: compiled(params, state, (inputs, labels)),
+        params,
+        state,
+        compiled.cost_analysis()["flops"],
+        compiled.memory_analysis().temp_size_in_bytes,
+    )
+
+
+def measure(programs: dict[str, Program], rounds: int) -> dict[str, list[float]]:
+    """Seconds of a step, all programs once in each round."""
+    carried = {name: (p.params, p.state) for name, p in programs.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(rounds + 2):
+        for name, program in programs.items():
+            start = time.perf_counter()
+            carried[name] = jax.block_until_ready(program.step(*carried[name]))
+            seconds[name].append(time.perf_counter() - start)
+    return {name: times[2:] for name, times in seconds.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--rounds", type=int, default=30, help="steps of each optimiser"
+    )
+    parser.add_argument("--problem", default="", help="only those whose name has this")
+    arguments = parser.parse_args()
+
+    table = Table(title=f"a step's cost over Adam's (jax {jax.__version__}, CPU)")
+    table.add_column("network")
+    table.add_column("optimiser")
+    for column in ("time", "FLOPs", "temporary memory", "Adam's ms"):
+        table.add_column(column, justify="right")
+    for problem_name, problem in problems().items():
+        if arguments.problem not in problem_name:
+            continue
+        programs = {
+            name: compile_step(optimiser, problem)
+            for name, optimiser in OPTIMISERS.items()
+        }
+        seconds = measure(programs, arguments.rounds)
+        adam = programs["Adam"]
+        for name, program in programs.items():
+            ratios = [
+                a / b for a, b in zip(seconds[name], seconds["Adam"], strict=True)
+            ]
+            table.add_row(
+                problem_name,
+                name,
+                f"{statistics.median(ratios):.2f}",
+                f"{program.flops / adam.flops:.3f}",
+                f"{program.temporary_bytes / adam.temporary_bytes:.2f}",
+                f"{1e3 * statistics.median(seconds['Adam']):.1f}",
+            )
+        table.add_section()
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
