@@ -80,11 +80,13 @@ class GPT(nn.Module):
 def problems() -> dict[str, tuple[nn.Module, jax.Array, jax.Array]]:
     """Each network with a batch of inputs and labels of its size."""
     key = jax.random.key(0)
-    images = jax.random.normal(key, (32, 32, 32, 3))
+    small = jax.random.normal(key, (32, 32, 32, 3))
+    large = jax.random.normal(key, (8, 128, 128, 3))
     flat = jax.random.normal(key, (512, 784))
     text = jax.random.randint(key, (8, 129), 0, 256)
     return {
         "MLP 784-3x1024-10, batch 512": (MLP(), flat, jnp.arange(512) % 10),
-        "ResNet-18 32x32, batch 32": (ResNet18(), images, jnp.arange(32) % 10),
+        "ResNet-18 128x128, batch 8": (ResNet18(), large, jnp.arange(8)),
+        "ResNet-18 32x32, batch 32": (ResNet18(), small, jnp.arange(32) % 10),
         "GPT 6x256, batch 8x128": (GPT(), text[:, :-1], text[:, 1:]),
     }

@@ -54,12 +54,14 @@ def compile_step(optimiser: optax.GradientTransformation, problem: Any) -> Progr
     state = init(params, state=statistics_)
     jitted = jax.jit(step, donate_argnums=(0, 1))
     compiled = jitted.lower(params, state, (inputs, labels)).compile()
+    cost, memory = compiled.cost_analysis(), compiled.memory_analysis()
+    assert cost is not None and memory is not None, "XLA counts both on every backend"
     return Program(
         lambda params, state: compiled(params, state, (inputs, labels)),
         params,
         state,
-        compiled.cost_analysis()["flops"],
-        compiled.memory_analysis().temp_size_in_bytes,
+        cost["flops"],
+        memory.temp_size_in_bytes,
     )
 
 

@@ -51,18 +51,24 @@ def predicted_change(step_size: Scalar, slope: Scalar, bend: Scalar) -> Scalar:
     return -step_size * slope + step_size * step_size * bend / 2
 
 
-def reduction_ratio(change: Scalar, predicted: Scalar) -> Scalar:
+def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Scalar:
     r"""How much of the predicted change came true, $\rho$.
 
-    Where nothing was predicted (a step of zero) nothing was learnt about the model:
-    the answer is 1/2, which leaves the damping alone.
+    Two cases have no quotient worth having. Where nothing was predicted (a step of
+    zero) nothing was learnt about the model: the answer is 1/2, which leaves the
+    damping alone. Where a change below the loss's rounding was predicted and none
+    above it came, the model was right: 1, or else a damping once so large that no
+    step shows in the loss would stay there for good.
 
     Args:
         change: $f(\theta - \alpha d) - f(\theta)$, both on the batch of the gradient.
         predicted: the model's `predicted_change` for the same $\alpha$.
+        resolution: the size of rounding errors in `change`.
     """
-    nothing = predicted == 0
-    return (change + nothing / 2) / (predicted + nothing * 1)
+    hidden = (abs(predicted) <= resolution) * (abs(change) <= resolution)
+    known = 1 - hidden * 1
+    answer = hidden * (1 - (predicted == 0) / 2)
+    return (change * known + answer) / (predicted * known + hidden * 1)
 
 
 def next_damping(

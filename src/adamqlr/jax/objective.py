@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from adamqlr.jax.likelihoods import Likelihood
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # arrays have no hash, jit wants one
 class Objective:
     r"""Weighted mean negative log-likelihood of a batch, $f(\theta)$.
 

@@ -138,13 +138,13 @@ def qlr(
 
     def init(params: Any) -> QLRState:
         dtype = scalar_dtype(params)
-        # Each scalar is an array of its own: a buffer cannot be donated twice.
+        # Each scalar is a buffer of its own, for none can be donated twice.
         info = StepInfo(
             *[jnp.zeros((), dtype) for _ in range(8)],
             rejected=jnp.zeros((), bool),
             rejections=jnp.zeros((), jnp.int32),
         )
-        initial_damping = jnp.full((), 0 if damping is None else damping, dtype)
+        initial_damping = jnp.array(0 if damping is None else damping, dtype)
         steps = jnp.zeros((), jnp.int32)
         return QLRState(base.init(params), initial_damping, steps, info)
 
@@ -159,6 +159,10 @@ def qlr(
         **extra: Any,
     ) -> tuple[Any, QLRState]:
         loss, value_fn = _checked_arguments(params, value, grad, value_fn)
+        # A gradient that is not finite must not enter the base's memory. Clearing it
+        # costs a pass over the gradient; keeping the old memory, two copies of it.
+        sound = jnp.isfinite(loss) & jnp.isfinite(inner_product(updates, updates))
+        updates = optax.tree.where(sound, updates, optax.tree.zeros_like(updates))
         extra |= {"value": value, "grad": grad, "value_fn": value_fn}
         direction, base_state = base.update(updates, state.base, params, **extra)
 
@@ -174,10 +178,9 @@ def qlr(
 
         measured = damping is not None and _is_due(state.steps, ratio_every)
         trial_loss = _trial_loss(value_fn, params, step, measured)
-        ratio = rules.reduction_ratio(trial_loss - loss, predicted)
+        rounding = 4 * jnp.finfo(loss.dtype).eps * abs(loss)
+        ratio = rules.reduction_ratio(trial_loss - loss, predicted, rounding)
 
-        # A gradient that is not finite must not enter the base's memory either.
-        sound = jnp.isfinite(loss) & jnp.isfinite(slope)
         accepted = sound & jnp.isfinite(bend) & jnp.isfinite(step_size)
         accepted &= jnp.isfinite(trial_loss) | jnp.logical_not(measured)
         next_damping = rules.next_damping(
@@ -203,7 +206,7 @@ def qlr(
             rejections=state.info.rejections + ~accepted,
         )
         new_state = QLRState(
-            base=optax.tree.where(sound, base_state, state.base),
+            base=base_state,
             damping=state.damping if damping is None else next_damping,
             steps=jnp.asarray(optax.safe_increment(state.steps)),
             info=info,

@@ -1,0 +1,226 @@
+"""The transformation inside optax, flax and JAX's own transformations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+
+from adamqlr.jax import (
+    Categorical,
+    Fisher,
+    Gaussian,
+    Objective,
+    QLRState,
+    Subsampled,
+    adamqlr,
+    qlr,
+    sgdqlr,
+)
+from cases import CASES, mlp, mlp_params
+
+VARIANTS = {
+    "adamqlr": adamqlr(),
+    "undamped": adamqlr(damping=None),
+    "sgdqlr": sgdqlr(momentum=0.9),
+    "amortised": adamqlr(curvature=Subsampled(Fisher(), 2), ratio_every=3),
+    "around a whole optimiser": qlr(optax.rmsprop(0.1)),
+    "limited": adamqlr(max_step_size=1e-2, rescale=0.5),
+    "after clipping and weight decay": optax.chain(
+        optax.clip_by_global_norm(0.1), optax.add_decayed_weights(1e-2), adamqlr()
+    ),
+    "with injected hyperparameters": optax.inject_hyperparams(adamqlr)(damping=1e-2),
+    "applied if finite": optax.apply_if_finite(adamqlr(), 3),
+}
+each_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def make_step(optimiser, traces=None):
+    def step(carry, batch):
+        if traces is not None:
+            traces.append(1)
+        params, state = carry
+        objective = Objective(mlp, Gaussian(), *batch)
+        value, grad = jax.value_and_grad(objective)(params)
+        updates, state = optimiser.update(
+            grad, state, params, value=value, grad=grad, value_fn=objective
+        )
+        return (optax.apply_updates(params, updates), state), value
+
+    return step
+
+
+def batches(steps=6, seed=0):
+    x = jax.random.normal(jax.random.key(seed), (steps, 8, 3))
+    return x, jnp.sin(x[..., :2])
+
+
+@each_variant
+def test_a_jitted_step_compiles_once_and_descends(variant):
+    optimiser, traces = VARIANTS[variant], []
+    step = jax.jit(make_step(optimiser, traces))
+    carry = (mlp_params(), optimiser.init(mlp_params()))
+    losses = []
+    for _ in range(20):
+        for batch in zip(*batches(2), strict=True):
+            carry, loss = step(carry, batch)
+            losses.append(loss)
+    assert len(traces) == 1
+    assert losses[-1] < losses[0]
+
+
+@each_variant
+def test_scan_equals_a_loop(variant):
+    optimiser = VARIANTS[variant]
+    step = make_step(optimiser)
+    start = (mlp_params(), optimiser.init(mlp_params()))
+    carry, compiled = start, jax.jit(step)
+    for batch in zip(*batches(), strict=True):
+        carry, _ = compiled(carry, batch)
+    scanned, _ = jax.jit(lambda c, b: jax.lax.scan(step, c, b))(start, batches())
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6),
+        carry[0],
+        scanned[0],
+    )
+
+
+def test_vmap_over_seeds_equals_each_alone():
+    optimiser = adamqlr(ratio_every=2)
+    step = make_step(optimiser)
+
+    def train(shift):
+        params = jax.tree.map(lambda leaf: leaf + shift, mlp_params())
+        (params, _), losses = jax.lax.scan(
+            step, (params, optimiser.init(params)), batches()
+        )
+        return losses
+
+    shifts = jnp.array([0.0, 0.1, -0.2])
+    together = jax.jit(jax.vmap(train))(shifts)
+    alone = jnp.stack([jax.jit(train)(shift) for shift in shifts])
+    np.testing.assert_allclose(together, alone, rtol=1e-4)
+
+
+@each_variant
+def test_all_buffers_can_be_donated(variant):
+    optimiser = VARIANTS[variant]
+    step = jax.jit(make_step(optimiser), donate_argnums=0)
+    carry = (mlp_params(), optimiser.init(mlp_params()))
+    for batch in zip(*batches(2), strict=True):
+        carry, loss = step(carry, batch)
+    assert jnp.isfinite(loss)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_parameters_of_every_float_type_train(dtype, x64):
+    cast = lambda tree: optax.tree.cast(tree, dtype)
+    params, optimiser, traces = cast(mlp_params()), adamqlr(), []
+    step = jax.jit(make_step(optimiser, traces))
+    carry, losses = (params, optimiser.init(params)), []
+    x, y = cast(batches(1))
+    for _ in range(20):
+        carry, loss = step(carry, (x[0], y[0]))
+        losses.append(loss)
+    assert len(traces) == 1
+    assert losses[-1] < losses[0] / 2
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(carry[0])} == {dtype}
+    scalars = carry[1].damping.dtype, carry[1].info.step_size.dtype
+    assert {s.name for s in scalars} == {"float64" if dtype == "float64" else "float32"}
+
+
+def test_state_is_adams_and_a_dozen_scalars():
+    params = {"w": jnp.zeros((1000, 100))}
+    size = lambda tree: sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+    adam = optax.adam(1e-3).init(params)
+    assert size(adamqlr().init(params)) - size(adam) < 64
+
+
+def test_a_traced_setting_compiles_nothing_new():
+    traces = []
+
+    @jax.jit
+    def loss_after(damping, decrease, increase, rescale):
+        optimiser = adamqlr(
+            damping=damping,
+            damping_decrease=decrease,
+            damping_increase=increase,
+            rescale=rescale,
+        )
+        step = make_step(optimiser, traces)
+        start = (mlp_params(), optimiser.init(mlp_params()))
+        return jax.lax.scan(step, start, batches())[1][-1]
+
+    losses = [loss_after(d, 0.5, 2.0, 1.0) for d in (1e-3, 10.0, 1.0)]
+    assert len(traces) == 1
+    assert len({float(loss) for loss in losses}) == 3
+
+
+def test_an_injected_setting_can_be_scheduled():
+    schedule = optax.linear_schedule(1.0, 0.1, 4)
+    optimiser = optax.inject_hyperparams(adamqlr)(rescale=schedule)
+    step = jax.jit(make_step(optimiser))
+    carry, seen = (mlp_params(), optimiser.init(mlp_params())), []
+    for batch in zip(*batches(5), strict=True):
+        carry, _ = step(carry, batch)
+        seen.append(float(carry[1].hyperparams["rescale"]))
+    np.testing.assert_allclose(seen, [1.0, 0.775, 0.55, 0.325, 0.1], rtol=1e-6)
+
+
+def test_info_is_found_by_name_in_any_chain():
+    optimiser = VARIANTS["after clipping and weight decay"]
+    step = jax.jit(make_step(optimiser))
+    batch = jax.tree.map(lambda leaf: leaf[0], batches(1))
+    (_, state), loss = step((mlp_params(), optimiser.init(mlp_params())), batch)
+    assert optax.tree.get(state, "info").loss == loss
+
+
+def test_slope_uses_the_raw_gradient_also_after_clipping():
+    objective, params = CASES["gaussian"]()
+    value, grad = jax.value_and_grad(objective)(params)
+    clipped = optax.chain(optax.clip_by_global_norm(1e-3), sgdqlr())
+    arguments = dict(value=value, grad=grad, value_fn=objective)
+    updates, _ = clipped.update(grad, clipped.init(params), params, **arguments)
+    plain, _ = sgdqlr().update(grad, sgdqlr().init(params), params, **arguments)
+    # Clipping the norm only scales the direction, to which the step is invariant.
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), updates, plain
+    )
+
+
+def test_flax_nnx_optimizer_trains():
+    class Net(nnx.Module):
+        def __init__(self, rngs):
+            self.hidden = nnx.Linear(3, 8, rngs=rngs)
+            self.norm = nnx.BatchNorm(8, rngs=rngs)
+            self.out = nnx.Linear(8, 2, rngs=rngs)
+
+        def __call__(self, x):
+            return self.out(nnx.relu(self.norm(self.hidden(x))))
+
+    model = Net(nnx.Rngs(0))
+    optimiser = nnx.Optimizer(model, adamqlr(), wrt=nnx.Param)
+    x = jax.random.normal(jax.random.key(1), (32, 3))
+    y = (x[:, 0] > 0).astype(int)
+
+    @nnx.jit
+    def step(model, optimiser, x, y):
+        graph, params, rest = nnx.split(model, nnx.Param, ...)
+
+        def predict(params, x):
+            net = nnx.merge(graph, params, rest, copy=True)
+            outputs = net(x)
+            return outputs, nnx.state(net, nnx.BatchStat)
+
+        objective = Objective(predict, Categorical(), x, y, has_aux=True)
+        (value, new_rest), grad = jax.value_and_grad(objective.with_aux, has_aux=True)(
+            params
+        )
+        optimiser.update(model, grad, value=value, grad=grad, value_fn=objective)
+        nnx.update(model, new_rest)
+        return value
+
+    losses = [step(model, optimiser, x, y) for _ in range(20)]
+    assert losses[-1] < losses[0] / 2
+    assert isinstance(optimiser.opt_state, QLRState)

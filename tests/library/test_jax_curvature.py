@@ -1,0 +1,181 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import oracles
+from adamqlr.jax import (
+    Fisher,
+    Gaussian,
+    GaussNewton,
+    Hessian,
+    Objective,
+    Subsampled,
+    adamqlr,
+)
+from cases import CASES, MASK, double, mlp, mlp_params, rosenbrock
+
+each_case = pytest.mark.parametrize("case", CASES)
+STEP = jnp.asarray(1.0)
+
+
+def random_direction(params):
+    flat, unravel = ravel_pytree(params)
+    return unravel(jax.random.normal(jax.random.key(5), flat.shape, flat.dtype))
+
+
+def along(matrix, direction):
+    flat, _ = ravel_pytree(direction)
+    return flat @ matrix @ flat
+
+
+def measure(curvature, objective, params, direction):
+    look = jax.jit(lambda p, d: curvature.look(objective, p, d, STEP))
+    return look(params, direction).curvature
+
+
+@each_case
+@pytest.mark.parametrize(
+    "curvature, dense",
+    [(Fisher(), oracles.dense_fisher), (GaussNewton(), oracles.dense_gauss_newton)],
+    ids=["Fisher", "GaussNewton"],
+)
+def test_curvature_is_the_dense_matrix_along_the_direction(case, curvature, dense, x64):
+    objective, params = double(case)
+    direction = random_direction(params)
+    found = measure(curvature, objective, params, direction)
+    np.testing.assert_allclose(
+        found, along(dense(objective, params), direction), rtol=1e-9
+    )
+
+
+@each_case
+def test_hessian_is_the_dense_matrix_along_the_direction(case, x64):
+    objective, params = double(case)
+    direction = random_direction(params)
+    expected = along(oracles.dense_hessian(objective, params), direction)
+    signed = measure(Hessian(signed=True), objective, params, direction)
+    absolute = measure(Hessian(), objective, params, direction)
+    np.testing.assert_allclose(signed, expected, rtol=1e-9)
+    assert absolute == abs(signed)
+
+
+def test_hessian_takes_any_function(x64):
+    params, direction = jnp.array([0.5, 2.0]), jnp.array([1.0, 0.0])
+    found = Hessian(signed=True).look(rosenbrock, params, direction, STEP).curvature
+    np.testing.assert_allclose(found, 2 - 400 * (2.0 - 3 * 0.25), rtol=1e-12)
+
+
+@each_case
+def test_fisher_and_gauss_newton_agree_for_these_canonical_links(case, x64):
+    objective, params = double(case)
+    direction = random_direction(params)
+    fisher = measure(Fisher(), objective, params, direction)
+    gauss_newton = measure(GaussNewton(), objective, params, direction)
+    np.testing.assert_allclose(fisher, gauss_newton, rtol=1e-9)
+
+
+def test_weights_average_loss_gradient_and_curvature_alike(x64):
+    whole, params = double("categorical, masked")
+    kept = np.flatnonzero(MASK)
+    subset = Objective(
+        whole.predict, whole.likelihood, whole.inputs[kept], whole.targets[kept]
+    )
+    direction = random_direction(params)
+    both = [
+        (
+            objective(params),
+            jax.grad(objective)(params),
+            measure(Fisher(), objective, params, direction),
+        )
+        for objective in (whole, subset)
+    ]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), *both)
+
+
+def test_a_masked_example_may_hold_anything():
+    objective, params = CASES["categorical, masked"]()
+    spoilt = dataclasses.replace(
+        objective, targets=jnp.where(MASK == 0, -100, objective.targets)
+    )
+    assert spoilt(params) == objective(params)
+    grads = jax.grad(spoilt)(params), jax.grad(objective)(params)
+    jax.tree.map(np.testing.assert_array_equal, *grads)
+
+
+def test_a_batch_of_masked_examples_has_loss_and_curvature_zero():
+    objective, params = CASES["categorical, masked"]()
+    empty = dataclasses.replace(objective, weights=jnp.zeros(6))
+    assert empty(params) == 0
+    assert measure(Fisher(), empty, params, params) == 0
+
+
+def test_weights_of_another_length_are_refused():
+    objective, params = CASES["categorical"]()
+    with pytest.raises(ValueError, match=r"weights must have .* got \(5,\)"):
+        dataclasses.replace(objective, weights=jnp.ones(5))(params)
+
+
+def test_a_part_of_the_batch_is_measured_by_itself(x64):
+    objective, params = double("gaussian, weighted")
+    direction = random_direction(params)
+    part = Objective(
+        mlp,
+        Gaussian(),
+        objective.inputs[::2],
+        objective.targets[::2],
+        objective.weights[::2],
+    )
+    np.testing.assert_allclose(
+        measure(Subsampled(Fisher(), 2), objective, params, direction),
+        measure(Fisher(), part, params, direction),
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize(
+    "curvature", [Fisher(), GaussNewton(), Subsampled(Fisher(), 2)]
+)
+def test_a_plain_function_is_refused_with_the_cure(curvature):
+    with pytest.raises(TypeError, match=r"pass value_fn=Objective\("):
+        curvature.look(rosenbrock, jnp.ones(2), jnp.ones(2), STEP)
+
+
+def test_a_stride_below_one_is_refused():
+    with pytest.raises(ValueError, match="every must lie in"):
+        Subsampled(Fisher(), 0)
+
+
+class Laplace:
+    """A user's own likelihood: absolute error, whose Fisher information is one."""
+
+    def loss(self, outputs, targets):
+        return jnp.sum(abs(outputs - targets), axis=-1)
+
+    def fisher(self, outputs, tangent):
+        return jnp.sum(tangent**2, axis=-1)
+
+
+def test_a_likelihood_of_ones_own_is_one_small_class():
+    x = jax.random.normal(jax.random.key(0), (64, 3))
+    y = mlp(mlp_params(), x)
+    params = jax.tree.map(lambda leaf: leaf + 0.3, mlp_params())
+    objective = Objective(mlp, Laplace(), x, y)
+    optimiser = adamqlr()
+    state = optimiser.init(params)
+    first = objective(params)
+
+    @jax.jit
+    def step(params, state):
+        value, grad = jax.value_and_grad(objective)(params)
+        updates, state = optimiser.update(
+            grad, state, params, value=value, grad=grad, value_fn=objective
+        )
+        return jax.tree.map(jnp.add, params, updates), state
+
+    for _ in range(50):
+        params, state = step(params, state)
+    assert objective(params) < first / 3

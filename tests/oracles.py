@@ -1,0 +1,103 @@
+"""Slow, obvious answers: dense matrices and exhaustive expectations."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from adamqlr.jax import Bernoulli, Categorical, Gaussian, Poisson
+
+
+def possible_targets(likelihood, outputs) -> tuple[jax.Array, jax.Array]:
+    """The targets one example can have, and their probabilities under the model."""
+    grid = lambda values: jnp.asarray(
+        list(itertools.product(values, repeat=outputs.size)), outputs.dtype
+    )
+    match likelihood:
+        case Categorical():
+            return jnp.arange(outputs.size), jax.nn.softmax(outputs)
+        case Bernoulli():
+            bits, p = grid([0, 1]), jax.nn.sigmoid(outputs)
+            return bits, jnp.prod(jnp.where(bits == 1, p, 1 - p), axis=-1)
+        case Gaussian():
+            # Gauss-Hermite nodes integrate the score's second moments exactly.
+            nodes, weights = np.polynomial.hermite_e.hermegauss(3)
+            probabilities = jnp.prod(grid(weights / weights.sum()), axis=-1)
+            return outputs + grid(nodes), probabilities
+        case Poisson():
+            counts = grid(range(40))
+            log_p = jax.scipy.stats.poisson.logpmf(counts, jnp.exp(outputs))
+            return counts, jnp.exp(jnp.sum(log_p, axis=-1))
+        case _:
+            raise TypeError(f"no list of targets for {likelihood}")
+
+
+def output_fisher(likelihood, outputs) -> jax.Array:
+    """E[score score'] of one example, by enumeration of its targets."""
+    targets, probabilities = possible_targets(likelihood, outputs)
+    score = jax.grad(lambda z, y: likelihood.loss(z[None], y[None])[0])
+    scores = jax.vmap(score, in_axes=(None, 0))(outputs, targets)
+    return jnp.einsum("k,ki,kj->ij", probabilities, scores, scores)
+
+
+def output_hessian(likelihood, outputs, target) -> jax.Array:
+    return jax.hessian(lambda z: likelihood.loss(z[None], target[None])[0])(outputs)
+
+
+def _flat_outputs(objective, params):
+    flat, unravel = ravel_pytree(params)
+    width = objective.outputs(params).shape[-1]
+    predict = lambda theta: objective.outputs(unravel(theta)).reshape(-1, width)
+    return predict(flat), jax.jacobian(predict)(flat)
+
+
+def _flat_weights(objective, examples):
+    if objective.weights is None:
+        return np.full(examples, 1 / examples)
+    weights = jnp.asarray(objective.weights)
+    each = examples // weights.size
+    repeated = np.repeat(np.asarray(weights, float).ravel(), each)
+    return repeated / repeated.sum()
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def dense_fisher(objective, params) -> jax.Array:
+    """Sum of w_i J_i' F_i J_i over examples."""
+    outputs, jacobians = _flat_outputs(objective, params)
+    fishers = [output_fisher(objective.likelihood, z) for z in outputs]
+    weights = _flat_weights(objective, len(outputs))
+    return jnp.einsum(
+        "n,nia,nij,njb->ab", weights, jacobians, jnp.stack(fishers), jacobians
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def dense_gauss_newton(objective, params) -> jax.Array:
+    """Sum of w_i J_i' H_i J_i over examples."""
+    outputs, jacobians = _flat_outputs(objective, params)
+    targets = jnp.asarray(objective.targets)
+    event = () if jnp.issubdtype(targets.dtype, jnp.integer) else outputs.shape[1:]
+    targets = targets.reshape((len(outputs), *event))
+    hessians = jax.vmap(lambda z, y: output_hessian(objective.likelihood, z, y))(
+        outputs, targets
+    )
+    weights = _flat_weights(objective, len(outputs))
+    return jnp.einsum("n,nia,nij,njb->ab", weights, jacobians, hessians, jacobians)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def dense_hessian(value_fn, params) -> jax.Array:
+    flat, unravel = ravel_pytree(params)
+    return jax.hessian(lambda theta: value_fn(unravel(theta)))(flat)
+
+
+def brute_force_minimum(function, low: float, high: float) -> float:
+    """Minimiser on an interval, by grids that shrink around the best point."""
+    for _ in range(12):
+        grid = np.linspace(low, high, 101)
+        best = int(np.argmin([function(x) for x in grid]))
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, 100)]
+    return (low + high) / 2
