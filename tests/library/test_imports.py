@@ -26,6 +26,7 @@ ARROWS = [
     "likelihoods",
     "objective",
     "curvature",
+    "arguments",
     "transform",
     "optimisers",
     "training",

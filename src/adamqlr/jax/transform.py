@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from adamqlr import rules
+from adamqlr.jax.arguments import check_settings, checked_arguments
 from adamqlr.jax.curvature import (
     Curvature,
     Fisher,
@@ -125,7 +126,7 @@ def qlr(
         Clarke and Hernández-Lobato, *Studying K-FAC Heuristics by Viewing Adam through
         a Second-Order Lens*, 2024, algorithm 2 and equations 2 and 3.
     """
-    _check_settings(
+    check_settings(
         damping=damping,
         damping_decrease=damping_decrease,
         damping_increase=damping_increase,
@@ -158,7 +159,7 @@ def qlr(
         value_fn: ValueFn | None = None,
         **extra: Any,
     ) -> tuple[Any, QLRState]:
-        loss, value_fn = _checked_arguments(params, value, grad, value_fn)
+        loss, value_fn = checked_arguments(params, value, grad, value_fn)
         # A gradient that is not finite must not enter the base's memory. Clearing it
         # costs a pass over the gradient; keeping the old memory, two copies of it.
         sound = jnp.isfinite(loss) & jnp.isfinite(inner_product(updates, updates))
@@ -242,53 +243,3 @@ def _trial_loss(
     if isinstance(measured, bool):
         return evaluate() if measured else skip()
     return jax.lax.cond(measured, evaluate, skip)
-
-
-def _checked_arguments(
-    params: Any, value: Array | None, grad: Any, value_fn: ValueFn | None
-) -> tuple[Float[Array, ""], ValueFn]:
-    """Refuse a call without all it needs, saying what to pass."""
-    given = {"params": params, "value": value, "grad": grad, "value_fn": value_fn}
-    missing = [name for name, argument in given.items() if argument is None]
-    if value is None or value_fn is None or missing:
-        raise ValueError(
-            f"update lacks {', '.join(missing)}: call update(grad, state, params, "
-            "value=value, grad=grad, value_fn=objective), where value, grad = "
-            "jax.value_and_grad(objective)(params)"
-        )
-    if jnp.shape(value) != ():
-        raise ValueError(
-            f"value must be the scalar loss at params, got shape {jnp.shape(value)}"
-        )
-    if jax.tree.structure(grad) != jax.tree.structure(params):
-        raise ValueError(
-            "grad must be the loss's gradient, with the structure of params "
-            f"{jax.tree.structure(params)}, got {jax.tree.structure(grad)}"
-        )
-    if not callable(value_fn):
-        raise TypeError(
-            "value_fn must be a function of the parameters that returns the loss, "
-            f"got {type(value_fn).__name__}"
-        )
-    return jnp.asarray(value, scalar_dtype(params)), value_fn
-
-
-def _check_settings(
-    *,
-    damping: float | None,
-    damping_decrease: float,
-    damping_increase: float,
-    damping_floor: float,
-    rescale: float,
-    max_step_size: float | None,
-    ratio_every: int,
-) -> None:
-    if damping is not None:
-        rules.check_range("damping", damping, 0, open_low=True)
-    rules.check_range("damping_decrease", damping_decrease, 0, 1, open_low=True)
-    rules.check_range("damping_increase", damping_increase, 1)
-    rules.check_range("damping_floor", damping_floor, 0)
-    rules.check_range("rescale", rescale, 0, open_low=True)
-    if max_step_size is not None:
-        rules.check_range("max_step_size", max_step_size, 0, open_low=True)
-    rules.check_range("ratio_every", ratio_every, 1)

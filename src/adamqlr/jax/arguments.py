@@ -1,0 +1,61 @@
+"""What users hand over, checked where they hand it over."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from adamqlr import rules
+from adamqlr.jax.curvature import ValueFn, scalar_dtype
+
+
+def check_settings(
+    *,
+    damping: float | None,
+    damping_decrease: float,
+    damping_increase: float,
+    damping_floor: float,
+    rescale: float,
+    max_step_size: float | None,
+    ratio_every: int,
+) -> None:
+    """Refuse settings out of range."""
+    if damping is not None:
+        rules.check_range("damping", damping, 0, open_low=True)
+    rules.check_range("damping_decrease", damping_decrease, 0, 1, open_low=True)
+    rules.check_range("damping_increase", damping_increase, 1)
+    rules.check_range("damping_floor", damping_floor, 0)
+    rules.check_range("rescale", rescale, 0, open_low=True)
+    if max_step_size is not None:
+        rules.check_range("max_step_size", max_step_size, 0, open_low=True)
+    rules.check_range("ratio_every", ratio_every, 1)
+
+
+def checked_arguments(
+    params: Any, value: Array | None, grad: Any, value_fn: ValueFn | None
+) -> tuple[Float[Array, ""], ValueFn]:
+    """Refuse a call without all it needs, saying what to pass."""
+    given = {"params": params, "value": value, "grad": grad, "value_fn": value_fn}
+    missing = [name for name, argument in given.items() if argument is None]
+    if value is None or value_fn is None or missing:
+        raise ValueError(
+            f"update lacks {', '.join(missing)}: call update(grad, state, params, "
+            "value=value, grad=grad, value_fn=objective), where value, grad = "
+            "jax.value_and_grad(objective)(params)"
+        )
+    if jnp.shape(value) != ():
+        raise ValueError(
+            f"value must be the scalar loss at params, got shape {jnp.shape(value)}"
+        )
+    if jax.tree.structure(grad) != jax.tree.structure(params):
+        raise ValueError(
+            "grad must be the loss's gradient, with the structure of params "
+            f"{jax.tree.structure(params)}, got {jax.tree.structure(grad)}"
+        )
+    if not callable(value_fn):
+        raise TypeError(
+            "value_fn must be a function of the parameters that returns the loss, "
+            f"got {type(value_fn).__name__}"
+        )
+    return jnp.asarray(value, scalar_dtype(params)), value_fn
