@@ -39,16 +39,44 @@ def step_size(slope: Scalar, bend: Scalar) -> Scalar:
     return slope / (bend + flat * (1 + abs(bend)))
 
 
-def limited(step_size: Scalar, limit: Scalar) -> Scalar:
-    r"""Cut a step size to $|\alpha| \le$ `limit`, keeping its sign."""
-    within = (step_size <= limit) * (step_size >= -limit)
-    cut = limit * (step_size > limit) - limit * (step_size < -limit)
-    return step_size * within + cut
+def kl_divergence(step_size: Scalar, curvature: Scalar) -> Scalar:
+    r"""Mean divergence of the predictions by a step, $\tfrac12 \alpha^2 |d^\top C d|$.
+
+    In nats, to second order, where $C$ is the Fisher information; for other curvatures
+    the square of a length in the same units.
+    """
+    return step_size * step_size * abs(curvature) / 2
+
+
+def shortened(step_size: Scalar, excess: Scalar) -> Scalar:
+    """Divide a step size by its `excess` over a limit, where that is above 1."""
+    within = excess <= 1
+    return step_size / (within * 1 + excess * (excess > 1))
 
 
 def predicted_change(step_size: Scalar, slope: Scalar, bend: Scalar) -> Scalar:
     r"""Change of the model, $M(\alpha) - M(0)$; negative where it improves."""
     return -step_size * slope + step_size * step_size * bend / 2
+
+
+def change_at(
+    step_size: Scalar, slope: Scalar, distance: Scalar, change: Scalar
+) -> Scalar:
+    r"""Change of the loss at $\alpha$, by a parabola through what was seen at $h$.
+
+    $$-\alpha\, g^\top d
+        + \left(\frac{\alpha}{h}\right)^2 \left(\Delta f(h) + h\, g^\top d\right),$$
+
+    which is $\Delta f(h)$ itself at $\alpha = h$.
+
+    Args:
+        step_size: $\alpha$.
+        slope: $g^\top d$.
+        distance: $h$.
+        change: $\Delta f(h) = f(\theta - h d) - f(\theta)$.
+    """
+    stretch = step_size / distance
+    return -step_size * slope + stretch * stretch * (change + distance * slope)
 
 
 def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Scalar:

@@ -12,6 +12,7 @@ from adamqlr.jax import (
     Fisher,
     Gaussian,
     Objective,
+    Probe,
     QLRState,
     Subsampled,
     adamqlr,
@@ -25,6 +26,8 @@ VARIANTS = {
     "undamped": adamqlr(damping=None),
     "sgdqlr": sgdqlr(momentum=0.9),
     "amortised": adamqlr(curvature=Subsampled(Fisher(), 2), ratio_every=3),
+    "probed": adamqlr(curvature=Probe(), kl_budget=1e-2),
+    "probed on a part": adamqlr(curvature=Subsampled(Probe(), 2)),
     "around a whole optimiser": qlr(optax.rmsprop(0.1)),
     "limited": adamqlr(max_step_size=1e-2, rescale=0.5),
     "after clipping and weight decay": optax.chain(

@@ -13,6 +13,7 @@ from adamqlr.jax import (
     GaussNewton,
     Hessian,
     Objective,
+    Probe,
     Subsampled,
     adamqlr,
 )
@@ -179,3 +180,54 @@ def test_a_likelihood_of_ones_own_is_one_small_class():
     for _ in range(50):
         params, state = step(params, state)
     assert objective(params) < first / 3
+
+
+@each_case
+def test_the_probe_converges_to_the_exact_product(case, x64):
+    objective, params = double(case)
+    direction = random_direction(params)
+    exact = measure(Fisher(), objective, params, direction)
+    errors = []
+    for reach in (1e-2, 1e-3, 1e-4):
+        look = Probe().look(objective, params, direction, jnp.asarray(reach))
+        assert look.trial is not None and look.trial.distance == reach
+        errors.append(abs(look.curvature / exact - 1))
+    # Forward differences: the error falls with the distance.
+    assert errors[2] < errors[1] / 5 < errors[0] / 25 or errors[0] < 1e-9
+    assert errors[2] < 1e-2
+
+
+def test_the_probe_sees_the_loss_where_it_looks(x64):
+    objective, params = double("poisson")
+    direction = random_direction(params)
+    trial = Probe().look(objective, params, direction, jnp.asarray(0.05)).trial
+    there = jax.tree.map(lambda p, d: p - 0.05 * d, params, direction)
+    assert trial is not None
+    np.testing.assert_allclose(trial.change, objective(there) - objective(params))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_first_probe_is_neither_drowned_by_rounding_nor_far_off(dtype):
+    objective, params = CASES["gaussian"]()
+    cast = lambda tree: jax.tree.map(lambda leaf: leaf.astype(dtype), tree)
+    direction = random_direction(params)
+    exact = measure(Fisher(), objective, params, direction)
+    probed = Probe().look(objective, cast(params), cast(direction), jnp.zeros(()))
+    np.testing.assert_allclose(probed.curvature, exact, rtol=0.2)
+
+
+def test_the_probe_measures_gauss_newton_too(x64):
+    objective, params = double("bernoulli")
+    direction = random_direction(params)
+    exact = measure(GaussNewton(), objective, params, direction)
+    found = Probe(GaussNewton()).look(objective, params, direction, jnp.asarray(1e-4))
+    np.testing.assert_allclose(found.curvature, exact, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "case, count",
+    [("gaussian", 6), ("categorical, masked", 4), ("attention, padded sequences", 8)],
+)
+def test_examples_are_counted_with_their_weights(case, count):
+    objective, params = CASES[case]()
+    assert objective.examples(params) == pytest.approx(count)

@@ -10,7 +10,9 @@ from adamqlr.jax import (
     Fisher,
     Gaussian,
     Hessian,
+    Limit,
     Objective,
+    Probe,
     adamqlr,
     qlr,
     sgdqlr,
@@ -164,7 +166,73 @@ def test_rescaling_factor_multiplies_the_step():
 def test_step_size_is_limited():
     objective, params = linear_regression()
     _, state = one_step(adamqlr(max_step_size=1e-3), objective, params)
-    assert state.info.step_size == np.float32(1e-3)
+    assert state.info.step_size == pytest.approx(1e-3)
+
+
+def test_a_step_spends_no_more_than_its_kl_budget():
+    objective, params = CASES["categorical, masked"]()
+    _, states = many_steps(adamqlr(kl_budget=1e-5), objective, params, 30)
+    spent = states.info.kl_divergence
+    assert (spent <= 4e-5 * 1.001).all()
+    np.testing.assert_allclose(spent[states.info.limit == Limit.KL_BUDGET], 4e-5, 1e-3)
+
+
+def test_info_says_what_limits_the_step():
+    objective, params = linear_regression()
+    decided = {
+        name: int(one_step(adamqlr(**settings), objective, params)[1].info.limit)
+        for name, settings in {
+            "MODEL": {"kl_budget": 1e9, "max_step_size": 1e9},
+            "KL_BUDGET": {"kl_budget": 1e-9, "max_step_size": 1e9},
+            "MAX_STEP_SIZE": {"kl_budget": 1e9, "max_step_size": 1e-9},
+        }.items()
+    }
+    assert decided == {limit.name: limit.value for limit in Limit}
+
+
+def test_a_kl_budget_needs_examples_to_count():
+    with pytest.raises(TypeError, match="kl_budget needs the model's outputs"):
+        one_step(adamqlr(curvature=Hessian(), kl_budget=1e-5), rosenbrock, jnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    "case", ["categorical", "poisson", "attention, padded sequences"]
+)
+def test_the_probe_trains_like_the_exact_product(case, x64):
+    objective, params = double(case)
+    exact, _ = many_steps(adamqlr(damping=0.1), objective, params, 20)
+    probed, _ = many_steps(
+        adamqlr(damping=0.1, curvature=Probe()), objective, params, 20
+    )
+    start, end = objective(params), objective(exact)
+    assert objective(probed) < end + 0.25 * (start - end)
+
+
+def test_a_probes_ratio_is_the_exact_one_on_a_quadratic(x64):
+    objective, params = linear_regression()
+    params = params.astype("float64")
+    _, states = many_steps(
+        adamqlr(curvature=Probe(), damping=1e-300, damping_floor=0.0),
+        objective, params, 10,
+    )  # fmt: skip
+    np.testing.assert_allclose(states.info.reduction_ratio[:5], 1, atol=1e-6)
+
+
+def test_a_probe_that_fails_looks_nearer_until_it_sees():
+    cliff = Objective(
+        lambda w, x: jnp.where(abs(w).max() > 0.1, jnp.nan, x @ w),
+        Gaussian(), jnp.ones((4, 2)), jnp.full((4, 1), 0.05),
+    )  # fmt: skip
+    params = jnp.full((2, 1), 0.01)
+    optimiser = adamqlr(curvature=Probe())
+    state = optimiser.init(params)._replace(reach=jnp.asarray(10.0))
+    step, reaches = jax.jit(make_step(optimiser, cliff)), []
+    for _ in range(6):
+        params, state = step(params, state)
+        reaches.append(float(state.reach))
+    assert reaches[:3] == [2.5, 0.625, 0.15625]
+    assert state.info.rejections == 4 and cliff(params) < 1e-4
+    assert jnp.isfinite(params).all()
 
 
 def test_damping_follows_its_rule_over_many_steps(x64):
@@ -267,6 +335,7 @@ def test_dead_units_leave_parameters_and_damping():
         ({"damping_floor": -1.0}, r"damping_floor must lie in \[0, inf\], got -1.0"),
         ({"rescale": 0.0}, r"rescale must lie in \(0, inf\], got 0.0"),
         ({"max_step_size": -2.0}, r"max_step_size must lie in \(0, inf\], got -2.0"),
+        ({"kl_budget": 0.0}, r"kl_budget must lie in \(0, inf\], got 0.0"),
         ({"ratio_every": 0}, r"ratio_every must lie in \[1, inf\], got 0"),
         ({"b1": 1.0}, r"b1 must lie in \[0, 1\), got 1.0"),
         ({"eps": 0.0}, r"eps must lie in \(0, inf\], got 0.0"),
@@ -322,8 +391,8 @@ def test_padded_rows_do_not_lengthen_the_step():
     mask = jnp.arange(3200) < 588
 
     class PaddedMean(Fisher):
-        def look(self, value_fn, params, direction, step_size):
-            look = super().look(value_fn, params, direction, step_size)
+        def look(self, value_fn, params, direction, reach):
+            look = super().look(value_fn, params, direction, reach)
             return look._replace(curvature=look.curvature * 588 / 3200)
 
     whole = Objective(mlp, Gaussian(), x, y)

@@ -53,7 +53,21 @@ def test_damping_stays_between_floor_and_ceiling():
 
 @pytest.mark.parametrize("value, expected", [(0.5, 0.5), (3, 2.0), (-3, -2), (-1, -1)])
 def test_a_limit_cuts_the_size_and_keeps_the_sign(value, expected):
-    assert rules.limited(value, 2.0) == expected
+    assert rules.shortened(value, abs(value) / 2.0) == expected
+
+
+def test_divergence_of_a_shortened_step_is_the_budget():
+    curvature, budget = 3.0, 0.01
+    excess = (rules.kl_divergence(0.7, curvature) / budget) ** 0.5
+    step_size = rules.shortened(0.7, excess)
+    assert rules.kl_divergence(step_size, curvature) == pytest.approx(budget)
+
+
+def test_change_at_a_distance_is_exact_on_a_parabola():
+    parabola = lambda a: -2.0 * a + 1.5 * a * a
+    found = rules.change_at(0.4, 2.0, distance=0.1, change=parabola(0.1))
+    assert found == pytest.approx(parabola(0.4))
+    assert rules.change_at(0.3, 5.0, distance=0.3, change=0.7) == pytest.approx(0.7)
 
 
 def test_ratio_is_one_where_the_model_is_right():

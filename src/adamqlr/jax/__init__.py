@@ -6,7 +6,10 @@ from adamqlr.jax.curvature import (
     GaussNewton,
     Hessian,
     Look,
+    OutputMetric,
+    Probe,
     Subsampled,
+    Trial,
 )
 from adamqlr.jax.likelihoods import (
     Bernoulli,
@@ -18,7 +21,7 @@ from adamqlr.jax.likelihoods import (
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr, sgdqlr
 from adamqlr.jax.training import Trainer, TrainingState, trainer
-from adamqlr.jax.transform import QLRState, StepInfo, qlr
+from adamqlr.jax.transform import Limit, QLRState, StepInfo, qlr
 
 __all__ = [
     "Bernoulli",
@@ -29,14 +32,18 @@ __all__ = [
     "Gaussian",
     "Hessian",
     "Likelihood",
+    "Limit",
     "Look",
     "Objective",
+    "OutputMetric",
     "Poisson",
+    "Probe",
     "QLRState",
     "StepInfo",
     "Subsampled",
     "Trainer",
     "TrainingState",
+    "Trial",
     "adamqlr",
     "qlr",
     "sgdqlr",

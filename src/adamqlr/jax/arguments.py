@@ -18,6 +18,7 @@ def check_settings(
     damping_floor: float,
     rescale: float,
     max_step_size: float | None,
+    kl_budget: float | None,
     ratio_every: int,
 ) -> None:
     """Refuse settings out of range."""
@@ -29,6 +30,8 @@ def check_settings(
     rules.check_range("rescale", rescale, 0, open_low=True)
     if max_step_size is not None:
         rules.check_range("max_step_size", max_step_size, 0, open_low=True)
+    if kl_budget is not None:
+        rules.check_range("kl_budget", kl_budget, 0, open_low=True)
     rules.check_range("ratio_every", ratio_every, 1)
 
 

@@ -21,31 +21,53 @@ from adamqlr.jax.objective import Objective
 ValueFn = Callable[[Any], Array]
 
 
+class Trial(NamedTuple):
+    r"""The loss seen at a distance.
+
+    Attributes:
+        distance: $h$.
+        change: $f(\theta - h d) - f(\theta)$ of the batch, or the part, looked at.
+    """
+
+    distance: Float[Array, ""]
+    change: Float[Array, ""]
+
+
 class Look(NamedTuple):
     r"""What one look along a direction shows.
 
     Attributes:
         curvature: $d^\top C d$.
-        change: $f(\theta - h d) - f(\theta)$ for the $h$ that the look was given, if
-            it came with the curvature at no cost; `None` if it takes an evaluation
-            of its own, which then is best spent on the step that was chosen.
+        trial: the loss at a distance, if it came with the curvature at no cost; `None`
+            if it takes an evaluation of its own, which then is best spent on the step
+            that was chosen.
     """
 
     curvature: Float[Array, ""]
-    change: Float[Array, ""] | None = None
+    trial: Trial | None = None
 
 
 class Curvature(Protocol):
-    """Looks from `params` along `direction`, where $h$ = `step_size` is at hand.
+    """Looks from `params` along `direction`.
 
-    Exact curvatures are derivatives at the parameters and make no use of $h$, the
+    Exact curvatures are derivatives at the parameters and make no use of `reach`, the
     last step's size; it is there for those that evaluate the model at a distance.
     """
 
     def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, step_size: Array
+        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
     ) -> Look:
         r"""Measure $d^\top C d$ of the batch that `value_fn` is bound to."""
+        ...
+
+
+class OutputMetric(Protocol):
+    """A curvature that is a metric on the outputs, pulled back to the parameters."""
+
+    def length(
+        self, objective: Objective, outputs: Any, tangent: Any
+    ) -> Float[Array, ""]:
+        """Mean square length of a change of the outputs."""
         ...
 
 
@@ -57,13 +79,17 @@ class Fisher:
     likelihood measures its length (Martens and Grosse 2015, appendix C).
     """
 
+    def length(
+        self, objective: Objective, outputs: Any, tangent: Any
+    ) -> Float[Array, ""]:
+        """See `OutputMetric`."""
+        return objective.average(objective.likelihood.fisher(outputs, tangent))
+
     def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, step_size: Array
+        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
     ) -> Look:
         """See `Curvature`."""
-        objective = _objective("Fisher", value_fn)
-        outputs, tangent = jax.jvp(objective.outputs, (params,), (direction,))
-        return Look(objective.average(objective.likelihood.fisher(outputs, tangent)))
+        return _pulled_back(self, value_fn, params, direction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,12 +100,10 @@ class GaussNewton:
     convex in the outputs the curvature is never negative.
     """
 
-    def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, step_size: Array
-    ) -> Look:
-        """See `Curvature`."""
-        objective = _objective("GaussNewton", value_fn)
-        outputs, tangent = jax.jvp(objective.outputs, (params,), (direction,))
+    def length(
+        self, objective: Objective, outputs: Any, tangent: Any
+    ) -> Float[Array, ""]:
+        """See `OutputMetric`."""
 
         def loss(z: Any) -> Array:
             return objective.likelihood.loss(z, objective.targets)
@@ -87,7 +111,72 @@ class GaussNewton:
         def slope(z: Any) -> Array:
             return jax.jvp(loss, (z,), (tangent,))[1]
 
-        return Look(objective.average(jax.jvp(slope, (outputs,), (tangent,))[1]))
+        return objective.average(jax.jvp(slope, (outputs,), (tangent,))[1])
+
+    def look(
+        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
+    ) -> Look:
+        """See `Curvature`."""
+        return _pulled_back(self, value_fn, params, direction)
+
+
+def _pulled_back(
+    metric: OutputMetric, value_fn: ValueFn, params: Any, direction: Any
+) -> Look:
+    objective = as_objective(type(metric).__name__, value_fn)
+    outputs, tangent = jax.jvp(objective.outputs, (params,), (direction,))
+    return Look(metric.length(objective, outputs, tangent))
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    r"""Curvature and loss from one evaluation of the model at a distance.
+
+    The outputs' difference $(z(\theta) - z(\theta - h d)) / h$ stands for $Jd$, and the
+    loss of the same evaluation tells how well the model predicts. One forward pass
+    instead of three, no forward-mode derivative, so every model can be probed.
+
+    $h$ is the last step's size, so that the probe sees what a step of that size does,
+    but no less than where the difference drowns in the parameters' rounding:
+    $h |d| \ge \sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$, with $\epsilon$ of the
+    parameters' type and $P$ their number. The first probe is there.
+
+    Args:
+        metric: measures the change of the outputs: `Fisher()` or `GaussNewton()`.
+    """
+
+    metric: OutputMetric = Fisher()
+
+    def look(
+        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
+    ) -> Look:
+        """See `Curvature`."""
+        objective = as_objective("Probe", value_fn)
+        distance = jnp.maximum(reach, _shortest_probe(params, direction))
+        there = optax.tree.cast_like(
+            optax.tree.add_scale(params, -distance, direction), params
+        )
+        outputs, moved = objective.outputs(params), objective.outputs(there)
+        wide = lambda tree: optax.tree.cast(tree, scalar_dtype(tree))
+        moves = optax.tree.sub(wide(outputs), wide(moved))
+        tangent = optax.tree.scale(1 / distance, moves)
+        loss = lambda z: objective.average(
+            objective.likelihood.loss(z, objective.targets)
+        )
+        return Look(
+            self.metric.length(objective, outputs, tangent),
+            Trial(distance, loss(moved) - loss(outputs)),
+        )
+
+
+def _shortest_probe(params: Any, direction: Any) -> Float[Array, ""]:
+    leaves = jax.tree.leaves(params)
+    # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
+    epsilon = max(float(jnp.finfo(leaf.dtype).eps) for leaf in leaves)
+    numbers = sum(leaf.size for leaf in leaves)
+    size = inner_product(params, params) ** 0.5 + 0.01 * numbers**0.5
+    length = inner_product(direction, direction) ** 0.5
+    return epsilon**0.5 * size / jnp.where(length == 0, 1, length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +195,7 @@ class Hessian:
     signed: bool = False
 
     def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, step_size: Array
+        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
     ) -> Look:
         """See `Curvature`."""
         _, product = jax.jvp(jax.grad(value_fn), (params,), (direction,))
@@ -130,11 +219,11 @@ class Subsampled:
         rules.check_range("every", self.every, 1)
 
     def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, step_size: Array
+        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
     ) -> Look:
         """See `Curvature`."""
-        part = _objective("Subsampled", value_fn).part(self.every)
-        return self.curvature.look(part, params, direction, step_size)
+        part = as_objective("Subsampled", value_fn).part(self.every)
+        return self.curvature.look(part, params, direction, reach)
 
 
 def scalar_dtype(tree: Any) -> jnp.dtype:
@@ -150,12 +239,13 @@ def inner_product(a: Any, b: Any) -> Float[Array, ""]:
     )
 
 
-def _objective(curvature: str, value_fn: ValueFn) -> Objective:
+def as_objective(asking: str, value_fn: ValueFn) -> Objective:
+    """The objective that `asking` needs, or an error that says how to pass one."""
     if not isinstance(value_fn, Objective):
         raise TypeError(
-            f"{curvature} curvature needs the model's outputs, which value_fn of type "
+            f"{asking} needs the model's outputs, which value_fn of type "
             f"{type(value_fn).__name__} does not show: pass value_fn=Objective("
-            "predict, likelihood, inputs, targets), or use Hessian(), which takes any "
-            "function"
+            "predict, likelihood, inputs, targets), or use Hessian() and no "
+            "kl_budget, which take any function"
         )
     return value_fn

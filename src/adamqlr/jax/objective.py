@@ -83,6 +83,21 @@ class Objective:
         total = jnp.sum(jnp.broadcast_to(weights, values.shape))
         return jnp.sum(weighted) / jnp.where(total == 0, 1, total)
 
+    def examples(self, params: Any) -> Float[Array, ""]:
+        r"""How many examples the mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
+
+        Their number without weights; of a mask, how many it keeps (Kish 1965).
+        """
+        losses = jax.eval_shape(
+            lambda p: self.likelihood.loss(self.outputs(p), self.targets), params
+        )
+        if self.weights is None:
+            return jnp.asarray(losses.size, losses.dtype)
+        weights = jnp.asarray(self.weights, losses.dtype)
+        each = losses.size // max(weights.size, 1)
+        square = jnp.sum(jnp.square(weights))
+        return each * jnp.sum(weights) ** 2 / jnp.where(square == 0, 1, square)
+
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example.
 

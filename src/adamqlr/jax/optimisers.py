@@ -19,6 +19,7 @@ def adamqlr(
     damping_floor: float = 1e-8,
     rescale: float = 1.0,
     max_step_size: float | None = None,
+    kl_budget: float | None = None,
     ratio_every: int = 1,
 ) -> optax.GradientTransformationExtraArgs:
     r"""Adam's direction, at the length that a damped quadratic model asks for.
@@ -40,6 +41,7 @@ def adamqlr(
         damping_floor: smallest $\lambda$.
         rescale: factor on $\alpha$.
         max_step_size: limit on $|\alpha|$, or `None`.
+        kl_budget: limit on the step's divergence for each example, or `None`.
         ratio_every: steps from one reduction ratio to the next.
 
     Returns:
@@ -73,6 +75,7 @@ def adamqlr(
         damping_floor=damping_floor,
         rescale=rescale,
         max_step_size=max_step_size,
+        kl_budget=kl_budget,
         ratio_every=ratio_every,
     )
 
@@ -87,6 +90,7 @@ def sgdqlr(
     damping_floor: float = 1e-8,
     rescale: float = 1.0,
     max_step_size: float | None = None,
+    kl_budget: float | None = None,
     ratio_every: int = 1,
 ) -> optax.GradientTransformationExtraArgs:
     r"""The gradient's own direction, at the length that a quadratic model asks for.
@@ -101,6 +105,7 @@ def sgdqlr(
         damping_floor: smallest $\lambda$.
         rescale: factor on $\alpha$.
         max_step_size: limit on $|\alpha|$, or `None`.
+        kl_budget: limit on the step's divergence for each example, or `None`.
         ratio_every: steps from one reduction ratio to the next.
 
     Returns:
@@ -118,5 +123,6 @@ def sgdqlr(
         damping_floor=damping_floor,
         rescale=rescale,
         max_step_size=max_step_size,
+        kl_budget=kl_budget,
         ratio_every=ratio_every,
     )

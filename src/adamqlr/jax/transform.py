@@ -5,6 +5,7 @@ transformation), a *curvature* along it, and the *rules* that turn slope and ben
 step size and the outcome into the next damping.
 """
 
+import enum
 from typing import Any, NamedTuple
 
 import jax
@@ -18,9 +19,18 @@ from adamqlr.jax.curvature import (
     Curvature,
     Fisher,
     ValueFn,
+    as_objective,
     inner_product,
     scalar_dtype,
 )
+
+
+class Limit(enum.IntEnum):
+    """What decided the length of a step."""
+
+    MODEL = 0
+    KL_BUDGET = 1
+    MAX_STEP_SIZE = 2
 
 
 class StepInfo(NamedTuple):
@@ -28,13 +38,16 @@ class StepInfo(NamedTuple):
 
     Attributes:
         loss: $f(\theta)$ of the batch, before the step.
-        trial_loss: $f(\theta - \alpha d)$ of the same batch; NaN where not evaluated.
+        trial_loss: the same batch's $f(\theta - \alpha d)$, or $f(\theta - h d)$ if it
+            was seen by a probe at $h$; NaN where not evaluated.
         slope: $g^\top d$.
         curvature: $d^\top C d$.
         step_size: $\alpha$ of the update $-\alpha d$; zero if the step was refused.
         damping: $\lambda$ in this step's bend.
         reduction_ratio: $\rho$; NaN where not measured.
         predicted_change: $M(\alpha) - M(0)$.
+        kl_divergence: $\tfrac12 \alpha^2 d^\top C d$: nats, if $C$ is the Fisher.
+        limit: a `Limit`, what decided the step's length.
         rejected: whether the step was refused because something was not finite.
         rejections: how many steps were refused so far.
     """
@@ -47,6 +60,8 @@ class StepInfo(NamedTuple):
     damping: Float[Array, ""]
     reduction_ratio: Float[Array, ""]
     predicted_change: Float[Array, ""]
+    kl_divergence: Float[Array, ""]
+    limit: Int[Array, ""]
     rejected: Bool[Array, ""]
     rejections: Int[Array, ""]
 
@@ -57,12 +72,15 @@ class QLRState(NamedTuple):
     Attributes:
         base: state of the transformation that makes the direction.
         damping: of the next step.
+        reach: size of the last step, where a probe looks next; a quarter of the
+            former reach after a step was refused.
         steps: how many were done.
         info: on the last step.
     """
 
     base: optax.OptState
     damping: Float[Array, ""]
+    reach: Float[Array, ""]
     steps: Int[Array, ""]
     info: StepInfo
 
@@ -77,6 +95,7 @@ def qlr(
     damping_floor: float = 1e-8,
     rescale: float = 1.0,
     max_step_size: float | None = None,
+    kl_budget: float | None = None,
     ratio_every: int = 1,
 ) -> optax.GradientTransformationExtraArgs:
     r"""Step to the minimum of a damped quadratic model along the base's direction.
@@ -103,8 +122,11 @@ def qlr(
         damping_floor: smallest $\lambda$.
         rescale: $k > 0$, multiplies $\alpha$.
         max_step_size: limit on $|\alpha|$ after rescaling; `None` for no limit.
+        kl_budget: limit on the step's KL divergence: nats for each example of the
+            batch, $\tfrac12 \alpha^2 d^\top C d \le \kappa |B|$; `None` for no limit.
         ratio_every: measure the reduction ratio, at the cost of a forward pass, only
-            at each so many-th step; the damping stays as it is in between.
+            at each so many-th step; the damping stays as it is in between. A probe's
+            ratio is free and measured at each.
 
     Returns:
         A transformation whose state is a `QLRState`.
@@ -133,6 +155,7 @@ def qlr(
         damping_floor=damping_floor,
         rescale=rescale,
         max_step_size=max_step_size,
+        kl_budget=kl_budget,
         ratio_every=ratio_every,
     )
     base = optax.with_extra_args_support(base)
@@ -141,13 +164,35 @@ def qlr(
         dtype = scalar_dtype(params)
         # Each scalar is a buffer of its own, for none can be donated twice.
         info = StepInfo(
-            *[jnp.zeros((), dtype) for _ in range(8)],
+            *[jnp.zeros((), dtype) for _ in range(9)],
+            limit=jnp.zeros((), jnp.int32),
             rejected=jnp.zeros((), bool),
             rejections=jnp.zeros((), jnp.int32),
         )
         initial_damping = jnp.array(0 if damping is None else damping, dtype)
-        steps = jnp.zeros((), jnp.int32)
-        return QLRState(base.init(params), initial_damping, steps, info)
+        return QLRState(
+            base=base.init(params),
+            damping=initial_damping,
+            reach=jnp.zeros((), dtype),
+            steps=jnp.zeros((), jnp.int32),
+            info=info,
+        )
+
+    def limited(
+        step_size: Array, curvature: Array, value_fn: ValueFn, params: Any
+    ) -> tuple[Array, Int[Array, ""]]:
+        """Cut a step to its limits; also tells which one decided."""
+        limit = jnp.zeros((), jnp.int32)
+        if kl_budget is not None:
+            budget = kl_budget * as_objective("kl_budget", value_fn).examples(params)
+            excess = (rules.kl_divergence(step_size, curvature) / budget) ** 0.5
+            step_size = rules.shortened(step_size, excess)
+            limit = jnp.where(excess > 1, Limit.KL_BUDGET, limit)
+        if max_step_size is not None:
+            excess = abs(step_size) / max_step_size
+            step_size = rules.shortened(step_size, excess)
+            limit = jnp.where(excess > 1, Limit.MAX_STEP_SIZE, limit)
+        return step_size, limit
 
     def update(
         updates: Any,
@@ -168,19 +213,26 @@ def qlr(
         direction, base_state = base.update(updates, state.base, params, **extra)
 
         slope = inner_product(grad, direction)
-        square_norm = inner_product(direction, direction)
-        look = curvature.look(value_fn, params, direction, state.info.step_size)
-        bend = rules.bend(look.curvature, state.damping, square_norm)
-        step_size = rescale * rules.step_size(slope, bend)
-        if max_step_size is not None:
-            step_size = rules.limited(step_size, max_step_size)
+        look = curvature.look(value_fn, params, direction, state.reach)
+        bend = rules.bend(
+            look.curvature, state.damping, inner_product(direction, direction)
+        )
+        step_size, limit = limited(
+            rescale * rules.step_size(slope, bend), look.curvature, value_fn, params
+        )
         step = _scaled(-step_size, direction)
         predicted = rules.predicted_change(step_size, slope, bend)
 
-        measured = damping is not None and _is_due(state.steps, ratio_every)
-        trial_loss = _trial_loss(value_fn, params, step, measured)
         rounding = 4 * jnp.finfo(loss.dtype).eps * abs(loss)
-        ratio = rules.reduction_ratio(trial_loss - loss, predicted, rounding)
+        if look.trial is None:
+            measured = damping is not None and _is_due(state.steps, ratio_every)
+            trial_loss = _trial_loss(value_fn, params, step, measured)
+            change = trial_loss - loss
+        else:
+            measured, trial_loss = True, loss + look.trial.change
+            change = rules.change_at(step_size, slope, *look.trial)
+            rounding *= (step_size / look.trial.distance) ** 2
+        ratio = rules.reduction_ratio(change, predicted, rounding)
 
         accepted = sound & jnp.isfinite(bend) & jnp.isfinite(step_size)
         accepted &= jnp.isfinite(trial_loss) | jnp.logical_not(measured)
@@ -203,12 +255,15 @@ def qlr(
             damping=state.damping,
             reduction_ratio=ratio,
             predicted_change=predicted,
+            kl_divergence=rules.kl_divergence(step_size, look.curvature),
+            limit=limit,
             rejected=~accepted,
             rejections=state.info.rejections + ~accepted,
         )
         new_state = QLRState(
             base=base_state,
             damping=state.damping if damping is None else next_damping,
+            reach=_next_reach(state.reach, step_size, accepted),
             steps=jnp.asarray(optax.safe_increment(state.steps)),
             info=info,
         )
@@ -220,6 +275,14 @@ def qlr(
 
 def _scaled(factor: Float[Array, ""], tree: Any) -> Any:
     return jax.tree.map(lambda leaf: (factor * leaf).astype(leaf.dtype), tree)
+
+
+def _next_reach(
+    reach: Float[Array, ""], step_size: Float[Array, ""], accepted: Bool[Array, ""]
+) -> Float[Array, ""]:
+    """Look as far as the last step went; nearer where looking or going failed."""
+    moved = jnp.where(step_size == 0, reach, abs(step_size))
+    return jnp.where(accepted, moved, reach / 4)
 
 
 def _is_due(steps: Int[Array, ""], every: int) -> bool | Bool[Array, ""]:
