@@ -323,6 +323,15 @@ def test_dead_units_leave_parameters_and_damping():
         assert not state.info.rejected and state.info.step_size == 0
 
 
+def test_a_batch_of_masked_examples_leaves_parameters_and_damping():
+    objective, params = linear_regression(weights=jnp.zeros(16))
+    for curvature in (Fisher(), Probe()):
+        optimiser = adamqlr(curvature=curvature, kl_budget=1e-5)
+        new, state = one_step(optimiser, objective, params)
+        np.testing.assert_array_equal(new, params)
+        assert state.damping == np.float32(1e-3) and not state.info.rejected
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [

@@ -86,7 +86,8 @@ class Objective:
     def examples(self, params: Any) -> Float[Array, ""]:
         r"""How many examples the mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
 
-        Their number without weights; of a mask, how many it keeps (Kish 1965).
+        Their number without weights; of a mask, how many it keeps (Kish 1965). Never
+        below one, which a batch of none would have.
         """
         losses = jax.eval_shape(
             lambda p: self.likelihood.loss(self.outputs(p), self.targets), params
@@ -96,7 +97,8 @@ class Objective:
         weights = jnp.asarray(self.weights, losses.dtype)
         each = losses.size // max(weights.size, 1)
         square = jnp.sum(jnp.square(weights))
-        return each * jnp.sum(weights) ** 2 / jnp.where(square == 0, 1, square)
+        effective = jnp.sum(weights) ** 2 / jnp.where(square == 0, 1, square)
+        return each * jnp.maximum(effective, 1)
 
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example.
