@@ -1,0 +1,1 @@
+"""The experiments behind adamqlr: tasks, algorithms, and runs that are not lost."""

@@ -1,0 +1,312 @@
+"""What every room of the study speaks: tasks, data, algorithms, budgets, records.
+
+A *task* says what is learnt (data, model, likelihood, budget), an *algorithm* says how
+(a step, and the space its settings are searched in). Neither knows the other, nor how
+a run is timed, evaluated or stored. A task at another scale is another `Task` value.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from adamqlr.jax import Curvature, Fisher, Likelihood
+
+Params = Any  # a pytree of arrays
+ModelState = Any  # likewise: batch-norm statistics, say; `{}` for a model without
+Settings = Mapping[str, Any]  # name of a hyperparameter -> number, traced or not
+
+
+# --- data -----------------------------------------------------------------------
+
+
+class Split(NamedTuple):
+    """Inputs and targets with examples (for text: tokens) on the first axis.
+
+    Normalised, and in the types the model takes: float32, integers for classes and
+    tokens. For text, `targets` are `inputs` moved on by one token.
+    """
+
+    inputs: np.ndarray
+    targets: np.ndarray
+
+
+class SourceFile(NamedTuple):
+    """A file that a run has read, so that its data can be told from any other."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """The three splits and where they came from.
+
+    Args:
+        train: what is learnt from, without the validation part.
+        validation: what settings are chosen by.
+        test: what results are reported on.
+        sources: the files read, in the publisher's format.
+        incomplete: what is missing, in words, where partial data were permitted;
+            `None` for the publisher's whole set. Everything written repeats it.
+    """
+
+    train: Split
+    validation: Split
+    test: Split
+    sources: tuple[SourceFile, ...] = ()
+    incomplete: str | None = None
+
+
+class DataOptions(NamedTuple):
+    """Where data may come from.
+
+    Attributes:
+        directory: holds the publishers' files; `None` for `QLR_DATA`, or else the
+            download cache.
+        partial: whether an incomplete set will do.
+    """
+
+    directory: Path | None = None
+    partial: bool = False
+
+
+# --- tasks ----------------------------------------------------------------------
+
+
+class BatchShape(NamedTuple):
+    """What fixes the shape of a step: examples, and for text the tokens of each."""
+
+    size: int
+    length: int | None = None
+
+
+class Batch(NamedTuple):
+    """Part of a split on the device; weight zero leaves an example (or token) out."""
+
+    inputs: Array
+    targets: Array
+    weights: Float[Array, "*examples"]
+
+
+class Sampling(Protocol):
+    """How an epoch is cut into batches of one shape, and a split swept in order.
+
+    A plan is `(indices, weights)` with steps on the first axis; `gather` turns one
+    step of it into a batch. Plans and batches are made on the device, traced.
+    """
+
+    def steps(self, count: int, shape: BatchShape) -> int:
+        """Steps of an epoch over a split with `count` entries on its first axis."""
+        ...
+
+    def epoch(
+        self, key: PRNGKeyArray, count: int, shape: BatchShape
+    ) -> tuple[Int[Array, "steps batch"], Float[Array, "steps ..."]]:
+        """One epoch's plan, at random."""
+        ...
+
+    def sweep(
+        self, count: int, shape: BatchShape
+    ) -> tuple[Int[Array, "steps batch"], Float[Array, "steps ..."]]:
+        """A plan that meets each entry with total weight one, for evaluation."""
+        ...
+
+    def gather(
+        self,
+        split: Split,
+        indices: Int[Array, " batch"],
+        weights: Float[Array, "..."],
+        shape: BatchShape,
+    ) -> Batch:
+        """One step's batch."""
+        ...
+
+
+class Predict(Protocol):
+    """A model: pure, in training mode or not.
+
+    `weights` of zero mark rows that only fill up the last batch of an epoch: batch
+    norm must not see them (flax: `mask`); other models need not look.
+    """
+
+    def __call__(
+        self,
+        params: Params,
+        inputs: Array,
+        state: ModelState,
+        *,
+        training: bool,
+        weights: Float[Array, " batch"] | None = None,
+    ) -> tuple[Array, ModelState]:
+        """The likelihood's outputs, and the new model state."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """How long to train: exactly one of the three."""
+
+    epochs: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        if len(given) != 1 or min(given.values()) <= 0:
+            raise ValueError(
+                "a budget is one positive number of epochs, steps or seconds, "
+                f"got {given}"
+            )
+
+
+# Compared by identity: a task's programs are compiled once for each such value.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """What is learnt, at one scale.
+
+    Args:
+        name: on the command line.
+        title: in the paper's tables.
+        scale: `paper`, or `laptop` for a smaller model, fewer examples or steps.
+        budget: the protocol's.
+        load: reads the data.
+        init: draws `(params, model state)` from a key, by the protocol: weights from
+            a normal of deviation 1/sqrt(fan-in) truncated at two deviations, biases 0.
+        predict: the model.
+        likelihood: what its outputs say about the targets.
+        sampling: how batches are drawn.
+        evaluation_shape: of the batches that a split is evaluated in.
+        adam_batch: Adam (Untuned)'s batch.
+        qlr_batch: the batch of the other untuned algorithms.
+        batch_sizes: those to tune over; none for a task that has no batches.
+        sequence_lengths: likewise, for text.
+        curvature: AdamQLR's, where the algorithm's name does not say.
+        accuracy: one or zero for each example, where the task has classes.
+        augment: changes a batch's inputs at random, in training only.
+        convolutional: XLA runs convolutions inside a loop slowly on a CPU, so there
+            such a task takes its steps one program call at a time.
+    """
+
+    name: str
+    title: str
+    scale: str
+    budget: Budget
+    load: Callable[[DataOptions], Dataset]
+    init: Callable[[PRNGKeyArray], tuple[Params, ModelState]]
+    predict: Predict
+    likelihood: Likelihood
+    sampling: Sampling
+    evaluation_shape: BatchShape
+    adam_batch: BatchShape
+    qlr_batch: BatchShape = BatchShape(3200)
+    batch_sizes: tuple[int, ...] = (50, 100, 200, 400, 800, 1600, 3200)
+    sequence_lengths: tuple[int, ...] = ()
+    curvature: Curvature = Fisher()  # noqa: RUF009 - immutable
+    accuracy: Callable[[Array, Array], Array] | None = None
+    augment: Callable[[PRNGKeyArray, Array], Array] | None = None
+    convolutional: bool = False
+
+
+# --- algorithms -----------------------------------------------------------------
+
+
+class LogUniform(NamedTuple):
+    """Search a positive number, uniform in its logarithm."""
+
+    low: float
+    high: float
+
+
+class Complement(NamedTuple):
+    """Search one minus a number, uniform in the logarithm of what is left."""
+
+    low: float
+    high: float
+
+
+SearchSpace = Mapping[str, LogUniform | Complement]
+
+
+class StepReport(NamedTuple):
+    """What a step tells of itself; NaN where an algorithm has no such thing.
+
+    Attributes:
+        loss: of the step's minibatch, before the step: the paper's training loss.
+        step_size: the factor on the direction.
+        damping: of this step.
+        reduction_ratio: change of the loss over the predicted change.
+    """
+
+    loss: Float[Array, ""]
+    step_size: Float[Array, ""]
+    damping: Float[Array, ""]
+    reduction_ratio: Float[Array, ""]
+
+
+class Stepper(NamedTuple):
+    """An algorithm bound to a task and settings: two functions over one carry.
+
+    Attributes:
+        init: `(params, model state, a batch, key) -> carry`.
+        step: `(carry, batch, key) -> (carry, report)`.
+        params: `carry -> (params, model state)`.
+    """
+
+    init: Callable[[Params, ModelState, Batch, PRNGKeyArray], Any]
+    step: Callable[[Any, Batch, PRNGKeyArray], tuple[Any, StepReport]]
+    params: Callable[[Any], tuple[Params, ModelState]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Algorithm:
+    """How a task is learnt.
+
+    Args:
+        name: on the command line.
+        title: in the paper's tables.
+        bind: makes the stepper out of a task and settings (all of `defaults`' names).
+        defaults: each setting's name and the value it has unless given.
+        search: the space of those that are tuned; the batch is tuned with them.
+        batch: the batch shape where none is given.
+        traceable: whether `step` may be compiled into a larger program; kfac-jax
+            compiles its own.
+    """
+
+    name: str
+    title: str
+    bind: Callable[[Task, Settings], Stepper]
+    defaults: Mapping[str, float]
+    search: SearchSpace
+    batch: Callable[[Task], BatchShape]
+    traceable: bool = True
+
+
+# --- results --------------------------------------------------------------------
+
+
+class Record(NamedTuple):
+    """One evaluation of a run; NaN where a task has no such thing.
+
+    `minibatch_training_loss` is the last step's own, as in the paper's tables;
+    `training_loss` is that of the whole training split with the parameters as they
+    are now, like `validation_loss` and `test_loss`. `training_seconds` hold neither
+    compilation nor evaluation.
+    """
+
+    step: int
+    epoch: float
+    training_seconds: float
+    minibatch_training_loss: float
+    training_loss: float
+    validation_loss: float
+    test_loss: float
+    training_accuracy: float
+    validation_accuracy: float
+    test_accuracy: float
+    step_size: float
+    damping: float
