@@ -35,11 +35,19 @@ class Split(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """A file that a run has read, so that its data can be told from any other."""
+    """A file that a run has read, so that its data can be told from any other.
+
+    Attributes:
+        name: with the data set's folder.
+        sha256: of its content.
+        size: in bytes.
+        examples: that it holds (rows, images, labels, words).
+    """
 
     name: str
     sha256: str
     size: int
+    examples: int
 
 
 @dataclasses.dataclass(frozen=True)
