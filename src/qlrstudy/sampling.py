@@ -22,6 +22,8 @@ class Examples:
         self, key: PRNGKeyArray, count: int, shape: BatchShape
     ) -> tuple[Int[Array, "steps batch"], Float[Array, "steps batch"]]:
         """See `Sampling`."""
+        if count <= shape.size:  # the order within one batch of all is no matter
+            return self.sweep(count, shape)
         return self._cut(jax.random.permutation(key, count), shape)
 
     def sweep(

@@ -294,6 +294,30 @@ class Algorithm:
     traceable: bool = True
 
 
+# --- runs -----------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """All that decides a run's numbers, given the data.
+
+    Args:
+        task: at its scale.
+        algorithm: what learns it.
+        settings: a value for each of the algorithm's settings.
+        shape: of a batch.
+        seed: of initial parameters, order of examples, and all other chance.
+        budget: how long to train.
+    """
+
+    task: Task
+    algorithm: Algorithm
+    settings: Mapping[str, float]
+    shape: BatchShape
+    seed: int
+    budget: Budget
+
+
 # --- results --------------------------------------------------------------------
 
 

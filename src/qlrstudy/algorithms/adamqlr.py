@@ -1,0 +1,135 @@
+"""The paper's AdamQLR and its ablations, and the library's own optimisers.
+
+The paper's variants spell all their settings out, so that a change of the library's
+defaults changes none of them.
+"""
+
+import optax
+
+from adamqlr.jax import Curvature, Hessian, adamqlr, sgdqlr
+from qlrstudy.spec import LogUniform, Settings, Task
+from qlrstudy.steps import adam_batch, chosen_step, optax_algorithm, qlr_batch
+
+# The paper's section 4: lambda_0 and 1 / omega_inc = omega_dec.
+_UNTUNED = {"damping": 1e-3, "damping_decrease": 0.5, "damping_increase": 2.0}
+
+_SEARCH = {
+    "damping": LogUniform(1e-8, 1.0),
+    "damping_decrease": LogUniform(0.5, 1.0),
+    "damping_increase": LogUniform(1.0, 4.0),
+}
+
+
+def _paper(curvature: Curvature, settings: Settings) -> optax.GradientTransformation:
+    return adamqlr(
+        b1=0.9,
+        b2=0.999,
+        eps=1e-8,
+        curvature=curvature,
+        damping=settings["damping"],
+        damping_decrease=settings["damping_decrease"],
+        damping_increase=settings["damping_increase"],
+        damping_floor=1e-8,
+        rescale=settings["rescale"],
+        max_step_size=None,
+        ratio_every=1,
+    )
+
+
+def _adamqlr(task: Task, settings: Settings) -> optax.GradientTransformation:
+    return _paper(task.curvature, settings)
+
+
+def _hessian(task: Task, settings: Settings) -> optax.GradientTransformation:
+    del task
+    return _paper(Hessian(signed=True), settings)
+
+
+def _undamped(task: Task, settings: Settings) -> optax.GradientTransformation:
+    # Without damping no factor of it matters, only that there is none.
+    return adamqlr(
+        b1=0.9,
+        b2=0.999,
+        eps=1e-8,
+        curvature=task.curvature,
+        damping=None,
+        rescale=settings["rescale"],
+        max_step_size=None,
+    )
+
+
+def _sgdqlr(task: Task, settings: Settings) -> optax.GradientTransformation:
+    return sgdqlr(
+        momentum=None,
+        curvature=task.curvature,
+        damping=settings["damping"],
+        damping_decrease=settings["damping_decrease"],
+        damping_increase=settings["damping_increase"],
+        damping_floor=1e-8,
+        rescale=settings["rescale"],
+        max_step_size=None,
+        ratio_every=1,
+    )
+
+
+def _library(task: Task, settings: Settings) -> optax.GradientTransformation:
+    del task, settings
+    return adamqlr()
+
+
+ADAMQLR_TUNED = optax_algorithm(
+    "adamqlr-tuned",
+    "AdamQLR",
+    _adamqlr,
+    batch=qlr_batch,
+    defaults=_UNTUNED | {"rescale": 1.0},
+    search=_SEARCH,
+    report=chosen_step,
+)
+
+ADAMQLR_UNTUNED = optax_algorithm(
+    "adamqlr-untuned",
+    "AdamQLR (Untuned)",
+    _adamqlr,
+    batch=qlr_batch,
+    defaults=_UNTUNED | {"rescale": 1.0},
+    report=chosen_step,
+)
+
+ADAMQLR_HESSIAN = optax_algorithm(
+    "adamqlr-hessian",
+    "AdamQLR (Hessian)",
+    _hessian,
+    batch=qlr_batch,
+    defaults=_UNTUNED | {"rescale": 1.0},
+    search=_SEARCH,
+    report=chosen_step,
+)
+
+ADAMQLR_UNDAMPED = optax_algorithm(
+    "adamqlr-undamped",
+    "AdamQLR (Undamped)",
+    _undamped,
+    batch=qlr_batch,
+    defaults={"rescale": 1.0},
+    report=chosen_step,
+)
+
+SGDQLR = optax_algorithm(
+    "sgdqlr",
+    "SGD-QLR",
+    _sgdqlr,
+    batch=qlr_batch,
+    defaults=_UNTUNED | {"rescale": 1.0},
+    search=_SEARCH,
+    report=chosen_step,
+)
+
+ADAMQLR = optax_algorithm(
+    "adamqlr",
+    "AdamQLR (library defaults)",
+    _library,
+    batch=adam_batch,
+    defaults={},
+    report=chosen_step,
+)

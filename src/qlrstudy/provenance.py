@@ -1,0 +1,98 @@
+"""What a run was made of: its identity, and the machine and versions it ran with."""
+
+import dataclasses
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from qlrstudy.spec import Dataset, Run
+from qlrstudy.store import SCHEMA
+
+_PACKAGES = ("adamqlr", "jax", "jaxlib", "optax", "flax", "kfac-jax", "numpy")
+
+
+def identity(run: Run, data: Dataset) -> dict[str, Any]:
+    """All that decides a run's numbers; two runs are one if these agree."""
+    return {
+        "schema": SCHEMA,
+        "task": run.task.name,
+        "scale": run.task.scale,
+        "algorithm": run.algorithm.name,
+        "hyperparameters": hyperparameters(run),
+        "seed": run.seed,
+        "budget": {k: v for k, v in dataclasses.asdict(run.budget).items() if v},
+        "data": {file.name: file.sha256 for file in data.sources},
+        "examples": {
+            name: len(getattr(data, name).inputs)
+            for name in ("train", "validation", "test")
+        },
+    }
+
+
+def hyperparameters(run: Run) -> dict[str, float]:
+    """The batch's shape and the algorithm's settings, by name."""
+    batch: dict[str, float] = {"batch_size": run.shape.size}
+    if run.shape.length is not None:
+        batch["sequence_length"] = run.shape.length
+    return batch | dict(run.settings)
+
+
+def caveats(run: Run, data: Dataset) -> list[str]:
+    """Why the numbers are not those of the paper's protocol; none if they are."""
+    found = []
+    if run.task.scale == "laptop":
+        found.append("laptop scale: a smaller model, fewer examples or steps")
+    if data.incomplete is not None:
+        found.append(f"partial data: {data.incomplete}")
+    return found
+
+
+def manifest(run: Run, data: Dataset) -> dict[str, Any]:
+    """What is known of a run before it begins."""
+    return identity(run, data) | {
+        "caveats": caveats(run, data),
+        "sources": [file._asdict() for file in data.sources],
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": _versions(),
+        "commit": _commit(),
+        "machine": {
+            "host": platform.node(),
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cores": len(os.sched_getaffinity(0)),
+            "backend": jax.default_backend(),
+            "devices": [device.device_kind for device in jax.devices()],
+        },
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _commit() -> str | None:
+    """The commit the code was run from, marked where files were changed since."""
+    describe = ["git", "describe", "--always", "--abbrev=40", "--dirty"]
+    try:
+        done = subprocess.run(
+            [*describe, "--exclude=*"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,143 @@
+"""One training step of any optax optimiser on any task: the stepper most share."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from adamqlr.jax import Objective, StepInfo
+from qlrstudy.spec import (
+    Algorithm,
+    Batch,
+    BatchShape,
+    ModelState,
+    Params,
+    SearchSpace,
+    Settings,
+    Stepper,
+    StepReport,
+    Task,
+)
+
+Optimiser = optax.GradientTransformation
+Report = Callable[[Float[Array, ""], optax.OptState, Settings], StepReport]
+
+
+class Carry(NamedTuple):
+    """All that one step hands to the next."""
+
+    params: Params
+    model_state: ModelState
+    optimiser_state: optax.OptState
+
+
+def objective(task: Task, state: ModelState, batch: Batch) -> Objective:
+    """The training loss of one batch, with the new model state as its aux.
+
+    The weights travel with the inputs, so that a part of the batch keeps its own.
+    """
+
+    def predict(params: Params, rows: tuple[Array, Array]) -> tuple[Array, ModelState]:
+        inputs, weights = rows
+        return task.predict(params, inputs, state, training=True, weights=weights)
+
+    rows = (batch.inputs, batch.weights)
+    return Objective(
+        predict, task.likelihood, rows, batch.targets, batch.weights, has_aux=True
+    )
+
+
+def stepper(
+    task: Task, optimiser: Optimiser, report: Callable[[Array, Any], StepReport]
+) -> Stepper:
+    """Bind an optax optimiser to a task."""
+    rule = optax.with_extra_args_support(optimiser)
+
+    def init(
+        params: Params, model_state: ModelState, batch: Batch, key: PRNGKeyArray
+    ) -> Carry:
+        del batch, key
+        return Carry(params, model_state, rule.init(params))
+
+    def step(carry: Carry, batch: Batch, key: PRNGKeyArray) -> tuple[Carry, StepReport]:
+        del key
+        value_fn = objective(task, carry.model_state, batch)
+        gradient = jax.value_and_grad(value_fn.with_aux, has_aux=True)
+        (loss, model_state), grad = gradient(carry.params)
+        updates, state = rule.update(
+            grad,
+            carry.optimiser_state,
+            carry.params,
+            value=loss,
+            grad=grad,
+            value_fn=value_fn,
+        )
+        params = optax.apply_updates(carry.params, updates)
+        return Carry(params, model_state, state), report(loss, state)
+
+    return Stepper(init, step, lambda carry: (carry.params, carry.model_state))
+
+
+def fixed_rate(
+    loss: Float[Array, ""], state: optax.OptState, settings: Settings
+) -> StepReport:
+    """Report of an optimiser whose step size is its learning rate."""
+    del state
+    nan = jnp.full((), jnp.nan)
+    return StepReport(loss, jnp.asarray(settings["learning_rate"]), nan, nan)
+
+
+def chosen_step(
+    loss: Float[Array, ""], state: optax.OptState, settings: Settings
+) -> StepReport:
+    """Report of a quadratic-model optimiser: what it measured and chose."""
+    del settings
+    info: StepInfo = optax.tree.get(
+        state, "info", filtering=lambda _, leaf: isinstance(leaf, StepInfo)
+    )
+    return StepReport(loss, info.step_size, info.damping, info.reduction_ratio)
+
+
+def optax_algorithm(
+    name: str,
+    title: str,
+    build: Callable[[Task, Settings], Optimiser],
+    *,
+    batch: Callable[[Task], BatchShape],
+    defaults: Settings,
+    search: SearchSpace | None = None,
+    report: Report = fixed_rate,
+) -> Algorithm:
+    """An algorithm whose optimiser is an optax transformation.
+
+    Args:
+        name: see `Algorithm`, as `title`, `batch`, `defaults` and `search`.
+        title: in the paper's tables.
+        build: the optimiser, out of a task and (traced) settings.
+        batch: the batch shape where none is given.
+        defaults: each setting's value unless given.
+        search: the space of those that are tuned.
+        report: what to tell of a step.
+    """
+
+    def bind(task: Task, settings: Settings) -> Stepper:
+        return stepper(
+            task,
+            build(task, settings),
+            lambda loss, state: report(loss, state, settings),
+        )
+
+    return Algorithm(name, title, bind, defaults, search or {}, batch)
+
+
+def adam_batch(task: Task) -> BatchShape:
+    """The batch size people would take for the task."""
+    return task.adam_batch
+
+
+def qlr_batch(task: Task) -> BatchShape:
+    """The large batch that second-order methods want."""
+    return task.qlr_batch
