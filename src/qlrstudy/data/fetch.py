@@ -1,0 +1,137 @@
+"""Downloads: each file once, checked, resumed where it broke off, one at a time."""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pooch
+from filelock import FileLock
+
+from qlrstudy.data.errors import DataError
+from qlrstudy.data.files import matches
+from qlrstudy.data.registry import Archive, DataSet
+
+
+def fetch(data_set: DataSet, root: Path, *, progress: bool = False) -> tuple[Path, ...]:
+    """Bring the published files of a set below the data directory `root`.
+
+    Files that are there and have the published checksum stay; others are replaced. A
+    file appears under its name only when it is whole and right, and a lock keeps
+    several processes from fetching the same set at once.
+
+    Args:
+        data_set: from the registry.
+        root: the data directory; made if need be.
+        progress: whether to draw a bar on standard error.
+
+    Returns:
+        The files that were new.
+
+    Raises:
+        DataError: for a download that fails or is not what was published.
+    """
+    folder = root / data_set.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            wanted = [
+                file
+                for file in data_set.files
+                if not matches(folder / file.path, file.checksum)
+            ]
+            for file in wanted:
+                if file.url is not None:
+                    _download(file.url, file.checksum, folder / file.path, progress)
+            members = {file.path: file.checksum for file in wanted if file.url is None}
+            if members and data_set.archive is not None:
+                _unpack(data_set.archive, members, folder, progress)
+            return tuple(folder / file.path for file in wanted)
+    except OSError as error:
+        raise DataError(
+            f"{folder}: {error}: is there room, and leave to write? "
+            "Another directory may be given by --data-dir"
+        ) from error
+
+
+def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
+    rest = path.with_name(f"{path.name}.part")
+    got = rest.stat().st_size if rest.exists() else 0
+
+    def resume(url: str, output_file: str, caller: pooch.Pooch | None) -> None:
+        # Compressed on the way, bytes of the file could not be counted from.
+        headers = {"Accept-Encoding": "identity"}
+        if got:
+            headers["Range"] = f"bytes={got}-"
+        get = pooch.HTTPDownloader(progressbar=progress, headers=headers)
+        with rest.open("ab") as stream:
+            get(url, stream, caller)
+        rest.replace(output_file)
+
+    try:
+        pooch.retrieve(
+            url,
+            checksum,
+            path.name,
+            path.parent,
+            downloader=resume,  # pyright: ignore[reportArgumentType] - names only
+        )
+    except (OSError, ValueError) as error:
+        # A connection that broke leaves a part to go on from. A refusal, or a wrong
+        # checksum, can be the fault of a part that does not fit: then begin anew.
+        if (
+            isinstance(error, ValueError)
+            or getattr(error, "response", None) is not None
+        ):
+            rest.unlink(missing_ok=True)
+            if got:
+                return _download(url, checksum, path, progress)
+        raise DataError(
+            f"{path}: downloading {url} failed ({error}): try again, or put the file "
+            "there by hand"
+        ) from error
+
+
+def _unpack(
+    archive: Archive, members: dict[str, str], folder: Path, progress: bool
+) -> None:
+    """Download an archive, take the wanted files out of it, and remove it."""
+    path = folder / archive.url.rsplit("/", 1)[-1]
+    _download(archive.url, archive.checksum, path, progress)
+    extract(path, members, folder)
+    path.unlink()
+
+
+def extract(path: Path, members: dict[str, str], folder: Path) -> None:
+    """Take regular files out of a tar file, each under a name that is known before.
+
+    Args:
+        path: of the archive.
+        members: name in the archive, and below `folder`, to checksum.
+        folder: to put them in.
+
+    Raises:
+        DataError: for an archive that would write elsewhere, or is not as expected.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            for info in archive:
+                # Raises for paths and links that lead out of the folder, devices etc.
+                tarfile.data_filter(info, str(folder))
+            for name, checksum in members.items():
+                source = archive.extractfile(name)
+                if source is None:
+                    raise DataError(f"{path}: member {name} is no file: do not use it")
+                target = folder / name
+                fresh = target.with_name(f"{target.name}.part")
+                fresh.parent.mkdir(parents=True, exist_ok=True)
+                with source, fresh.open("wb") as stream:
+                    shutil.copyfileobj(source, stream)
+                if not matches(fresh, checksum):
+                    fresh.unlink()
+                    raise DataError(f"{path}: member {name} is not as published")
+                fresh.replace(target)
+    except (tarfile.TarError, KeyError, EOFError) as error:
+        raise DataError(
+            f"{path}: it is not the published archive ({error}): delete it and fetch "
+            "it again"
+        ) from error
