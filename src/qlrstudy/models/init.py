@@ -1,0 +1,33 @@
+"""The protocol's initial weights."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+def truncated_fan_in(
+    key: PRNGKeyArray, shape: tuple[int, ...], dtype: Any = jnp.float32
+) -> Float[Array, "..."]:
+    r"""Normal of deviation $1/\sqrt{\text{fan-in}}$, truncated at two deviations.
+
+    The deviation is the one before truncation, which leaves 0.88 of it; flax's own
+    `lecun_normal` makes up for that, the protocol does not.
+
+    Args:
+        key: random key.
+        shape: of a kernel: the last axis is the outputs', all others are fan-in.
+        dtype: of the weights.
+    """
+    weights = jax.random.truncated_normal(key, -2.0, 2.0, shape, dtype)
+    return weights / math.sqrt(math.prod(shape[:-1]))
+
+
+def truncated_width(
+    key: PRNGKeyArray, shape: tuple[int, ...], dtype: Any = jnp.float32
+) -> Float[Array, "..."]:
+    """The same for embeddings, which as output layer have their width as fan-in."""
+    weights = jax.random.truncated_normal(key, -2.0, 2.0, shape, dtype)
+    return weights / math.sqrt(shape[-1])

@@ -1,0 +1,82 @@
+"""The residual network of SVHN and CIFAR-10 (He et al. 2016)."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from qlrstudy.models.init import truncated_fan_in
+
+
+class ResNet(nn.Module):
+    """ResNet-18 with the ImageNet stem: a 7x7 convolution and a pool, stride 2 each.
+
+    Attributes:
+        classes: outputs.
+        width: channels of the first stage; each later one has twice as many.
+        blocks: in each stage.
+    """
+
+    classes: int = 10
+    width: int = 64
+    blocks: tuple[int, ...] = (2, 2, 2, 2)
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "batch height width channels"],
+        *,
+        training: bool,
+        mask: Bool[Array, " batch"] | None = None,
+    ) -> Float[Array, "batch classes"]:
+        """Logits of a batch.
+
+        Args:
+            x: images.
+            training: normalise by the batch and move the running statistics, or else
+                normalise by those.
+            mask: examples that batch norm may see; all, without.
+        """
+        x = _conv(self.width, 7, 2)(x)
+        x = nn.relu(_norm(x, training, mask))
+        x = nn.max_pool(x, (3, 3), (2, 2), "SAME")
+        for stage, blocks in enumerate(self.blocks):
+            for block in range(blocks):
+                stride = 2 if stage > 0 and block == 0 else 1
+                x = _Block(self.width * 2**stage, stride)(x, training, mask)
+        return nn.Dense(self.classes, kernel_init=truncated_fan_in)(x.mean((1, 2)))
+
+
+class _Block(nn.Module):
+    """Two 3x3 convolutions around the identity, or a 1x1 projection of it."""
+
+    features: int
+    stride: int
+
+    @nn.compact
+    def __call__(
+        self, x: Array, training: bool, mask: Bool[Array, " batch"] | None
+    ) -> Array:
+        y = _conv(self.features, 3, self.stride)(x)
+        y = nn.relu(_norm(y, training, mask))
+        y = _norm(_conv(self.features, 3, 1)(y), training, mask)
+        if x.shape != y.shape:
+            x = _norm(_conv(self.features, 1, self.stride)(x), training, mask)
+        return nn.relu(x + y)
+
+
+def _conv(features: int, size: int, stride: int) -> nn.Conv:
+    return nn.Conv(
+        features,
+        (size, size),
+        (stride, stride),
+        use_bias=False,  # batch norm has one
+        kernel_init=truncated_fan_in,
+    )
+
+
+def _norm(x: Array, training: bool, mask: Bool[Array, " batch"] | None) -> Array:
+    # Rows that fill up a batch must not enter its statistics, nor, being masked, can
+    # they change anybody's loss.
+    shown = None if mask is None else jnp.reshape(mask, (-1, 1, 1, 1))
+    norm = nn.BatchNorm(use_running_average=not training, momentum=0.9)
+    return norm(x, mask=shown)
