@@ -1,0 +1,83 @@
+"""CIFAR-10: ten kinds of things in photographs, shifted and mirrored in training."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from adamqlr.jax import Categorical
+from qlrstudy.data import read_set
+from qlrstudy.data.formats import Labelled
+from qlrstudy.data.images import images_dataset
+from qlrstudy.data.registry import CIFAR_10
+from qlrstudy.models import ResNet, batch_normed, hits
+from qlrstudy.sampling import Examples
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+
+_MARGIN = 4
+
+
+def _load(
+    options: DataOptions, limit: tuple[int | None, int | None] = (None, None)
+) -> Dataset:
+    reading = read_set(CIFAR_10, options)
+    batches = [part for path, part in reading.contents.items() if "data_batch" in path]
+    train = Labelled(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+    test = reading.contents["cifar-10-batches-bin/test_batch.bin"]
+    return images_dataset(train, test, reading, validation=0.1, limit=limit)
+
+
+def shift_and_mirror(
+    key: PRNGKeyArray, images: Float[Array, "batch height width channels"]
+) -> Float[Array, "batch height width channels"]:
+    """Pad each image with four pixels, crop it back at random, mirror every second.
+
+    The images are normalised, so that the padding has their mean colour.
+    """
+    place, mirror = jax.random.split(key)
+    sides = ((0, 0), (_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0))
+    corners = jax.random.randint(place, (len(images), 2), 0, 2 * _MARGIN + 1)
+    crop = lambda image, corner: jax.lax.dynamic_slice(
+        image, (*corner, 0), images.shape[1:]
+    )
+    moved = jax.vmap(crop)(jnp.pad(images, sides), corners)
+    mirrored = jax.random.bernoulli(mirror, shape=(len(images), 1, 1, 1))
+    return jnp.where(mirrored, jnp.flip(moved, axis=2), moved)
+
+
+_NETWORK = batch_normed(ResNet(), (32, 32, 3))
+_NARROW = batch_normed(ResNet(width=8), (32, 32, 3))
+
+_PAPER = Task(
+    name="cifar-10",
+    title="CIFAR-10",
+    scale="paper",
+    budget=Budget(epochs=72),
+    load=_load,
+    init=_NETWORK.init,
+    predict=_NETWORK.predict,
+    likelihood=Categorical(),
+    sampling=Examples(),
+    evaluation_shape=BatchShape(500),
+    adam_batch=BatchShape(128),
+    accuracy=hits,
+    augment=shift_and_mirror,
+    convolutional=True,
+)
+
+SCALES = {
+    "paper": _PAPER,
+    "laptop": dataclasses.replace(
+        _PAPER,
+        scale="laptop",
+        budget=Budget(epochs=5),
+        load=partial(_load, limit=(6_000, 1_000)),
+        init=_NARROW.init,
+        predict=_NARROW.predict,
+        adam_batch=BatchShape(64),
+        qlr_batch=BatchShape(400),
+    ),
+}

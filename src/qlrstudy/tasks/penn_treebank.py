@@ -1,0 +1,67 @@
+"""Penn Treebank: the next word of newspaper text, by a GPT-2 trained from scratch."""
+
+import dataclasses
+from functools import partial
+
+import jax.numpy as jnp
+
+from adamqlr.jax import Categorical
+from qlrstudy.data import read_set
+from qlrstudy.data.registry import PENN_TREEBANK
+from qlrstudy.data.text import text_dataset
+from qlrstudy.models import GPT2, hits, plain
+from qlrstudy.sampling import Windows
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+
+_VOCABULARY = 10_000
+
+
+def _load(
+    options: DataOptions, limit: tuple[int | None, int | None] = (None, None)
+) -> Dataset:
+    reading = read_set(PENN_TREEBANK, options)
+    train, validation, test = (
+        reading.contents[f"ptb.{name}.txt"] for name in ("train", "valid", "test")
+    )
+    return text_dataset(
+        train, validation, test, reading, vocabulary=_VOCABULARY, limit=limit
+    )
+
+
+_NETWORK = plain(GPT2(_VOCABULARY), (2,), jnp.int32)
+_NARROW = plain(
+    GPT2(_VOCABULARY, width=64, depth=2, heads=4, context=128), (2,), jnp.int32
+)
+
+_PAPER = Task(
+    name="penn-treebank",
+    title="Penn Treebank",
+    scale="paper",
+    budget=Budget(epochs=100),
+    load=_load,
+    init=_NETWORK.init,
+    predict=_NETWORK.predict,
+    likelihood=Categorical(),
+    sampling=Windows(),
+    evaluation_shape=BatchShape(30, 70),
+    adam_batch=BatchShape(30, 70),
+    qlr_batch=BatchShape(30, 70),
+    batch_sizes=(5, 10, 20, 35, 50, 100, 200),
+    sequence_lengths=tuple(range(10, 101, 10)),
+    accuracy=hits,
+)
+
+SCALES = {
+    "paper": _PAPER,
+    "laptop": dataclasses.replace(
+        _PAPER,
+        scale="laptop",
+        budget=Budget(epochs=2),
+        load=partial(_load, limit=(100_001, 10_001)),
+        init=_NARROW.init,
+        predict=_NARROW.predict,
+        evaluation_shape=BatchShape(20, 50),
+        adam_batch=BatchShape(10, 50),
+        qlr_batch=BatchShape(10, 50),
+    ),
+}

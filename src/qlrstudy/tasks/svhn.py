@@ -1,0 +1,59 @@
+"""SVHN: digits cut out of photographs of house numbers."""
+
+import dataclasses
+from functools import partial
+
+from adamqlr.jax import Categorical
+from qlrstudy.data import read_set
+from qlrstudy.data.images import images_dataset
+from qlrstudy.data.registry import SVHN
+from qlrstudy.models import ResNet, batch_normed, hits
+from qlrstudy.sampling import Examples
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+
+
+def _load(
+    options: DataOptions, limit: tuple[int | None, int | None] = (None, None)
+) -> Dataset:
+    reading = read_set(SVHN, options)
+    return images_dataset(
+        reading.contents["train_32x32.mat"],
+        reading.contents["test_32x32.mat"],
+        reading,
+        validation=1 / 6,
+        limit=limit,
+    )
+
+
+_NETWORK = batch_normed(ResNet(), (32, 32, 3))
+_NARROW = batch_normed(ResNet(width=8), (32, 32, 3))
+
+_PAPER = Task(
+    name="svhn",
+    title="SVHN",
+    scale="paper",
+    budget=Budget(epochs=10),
+    load=_load,
+    init=_NETWORK.init,
+    predict=_NETWORK.predict,
+    likelihood=Categorical(),
+    sampling=Examples(),
+    evaluation_shape=BatchShape(500),
+    adam_batch=BatchShape(256),
+    accuracy=hits,
+    convolutional=True,
+)
+
+SCALES = {
+    "paper": _PAPER,
+    "laptop": dataclasses.replace(
+        _PAPER,
+        scale="laptop",
+        budget=Budget(epochs=3),
+        load=partial(_load, limit=(6_000, 1_000)),
+        init=_NARROW.init,
+        predict=_NARROW.predict,
+        adam_batch=BatchShape(64),
+        qlr_batch=BatchShape(400),
+    ),
+}

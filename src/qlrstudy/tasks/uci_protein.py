@@ -1,0 +1,31 @@
+"""UCI Protein: how far a model of a protein is off, by nine of its measures."""
+
+from adamqlr.jax import Gaussian
+from qlrstudy.data.registry import UCI_PROTEIN
+from qlrstudy.data.tables import load_table
+from qlrstudy.models import MLP, plain
+from qlrstudy.sampling import Examples
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+
+
+def _load(options: DataOptions) -> Dataset:
+    return load_table(UCI_PROTEIN, kept=41157, validation=0.15, options=options)
+
+
+_NETWORK = plain(MLP((100,), 1), (9,))
+
+SCALES = {
+    "paper": Task(
+        name="uci-protein",
+        title="UCI Protein",
+        scale="paper",
+        budget=Budget(epochs=200),
+        load=_load,
+        init=_NETWORK.init,
+        predict=_NETWORK.predict,
+        likelihood=Gaussian(),
+        sampling=Examples(),
+        evaluation_shape=BatchShape(10_000),
+        adam_batch=BatchShape(1000),
+    )
+}
