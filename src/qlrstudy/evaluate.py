@@ -23,7 +23,8 @@ def evaluate(task: Task, params: Any, state: Any, split: Split) -> Quality:
     plan = task.sampling.sweep(len(split.inputs), task.evaluation_shape)
     # Convolutions inside a compiled loop are slow on a CPU; see `loops`.
     if task.convolutional and jax.default_backend() == "cpu":
-        parts = [_batch(task)(params, state, split, *step) for step in zip(*plan)]
+        steps = zip(*plan, strict=True)
+        parts = [_batch(task)(params, state, split, *step) for step in steps]
         sums = jax.tree.map(lambda *all_: sum(all_), *parts)
     else:
         sums = _sweep(task)(params, state, split, *plan)

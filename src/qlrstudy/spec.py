@@ -17,6 +17,7 @@ from adamqlr.jax import Curvature, Fisher, Likelihood
 
 Params = Any  # a pytree of arrays
 ModelState = Any  # likewise: batch-norm statistics, say; `{}` for a model without
+Numbers = Any  # of a step or of many: traced, on the device or on the host
 Settings = Mapping[str, Any]  # name of a hyperparameter -> number, traced or not
 
 
@@ -214,7 +215,7 @@ class Task:
     qlr_batch: BatchShape = BatchShape(3200)
     batch_sizes: tuple[int, ...] = (50, 100, 200, 400, 800, 1600, 3200)
     sequence_lengths: tuple[int, ...] = ()
-    curvature: Curvature = Fisher()  # noqa: RUF009 - immutable
+    curvature: Curvature = Fisher()
     accuracy: Callable[[Array, Array], Array] | None = None
     augment: Callable[[PRNGKeyArray, Array], Array] | None = None
     convolutional: bool = False
@@ -250,10 +251,10 @@ class StepReport(NamedTuple):
         reduction_ratio: change of the loss over the predicted change.
     """
 
-    loss: Float[Array, ""]
-    step_size: Float[Array, ""]
-    damping: Float[Array, ""]
-    reduction_ratio: Float[Array, ""]
+    loss: Numbers
+    step_size: Numbers
+    damping: Numbers
+    reduction_ratio: Numbers
 
 
 class Stepper(NamedTuple):

@@ -121,8 +121,7 @@ class RunDirectory:
         for line in lines:
             with contextlib.suppress(json.JSONDecodeError):
                 values = json.loads(line)
-                nan = {k: float("nan") if v is None else v for k, v in values.items()}
-                found[values["step"]] = Record(**nan)
+                found[values["step"]] = Record(*map(_from_json, values.values()))
         return [found[step] for step in sorted(found)]
 
     def steps(self) -> StepReport:
@@ -174,8 +173,8 @@ class RunDirectory:
     def close(self, manifest: Mapping[str, Any]) -> None:
         """End the run: columns for analysis, the last manifest, nothing left over."""
         records = self.records()
-        columns = {name: [r[i] for r in records] for i, name in _enumerated(Record)}
-        self._write_table("evaluations.parquet", pa.table(columns))
+        rows = pa.Table.from_pylist([record._asdict() for record in records])
+        self._write_table("evaluations.parquet", rows)
         steps = self.steps()._asdict()
         self._write_table("steps.parquet", pa.table(steps))
         self.write_manifest(manifest)
@@ -200,9 +199,9 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; free some space or choose "
-            "another --store, then give the same command: the run goes on from its "
-            "last checkpoint"
+            f"cannot write {path}: {error.strerror or error}; free some space or "
+            "choose another --store, then give the same command: the run goes on from "
+            "its last checkpoint"
         ) from error
 
 
@@ -232,8 +231,8 @@ def _ends_with_newline(file: BinaryIO) -> bool:
     return file.read(1) == b"\n"
 
 
-def _enumerated(record: type[Record]) -> Iterator[tuple[int, str]]:
-    return iter(enumerate(record._fields))
+def _from_json(value: Any) -> Any:
+    return float("nan") if value is None else value
 
 
 def _without_nan(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """K-FAC as kfac-jax has it: adaptive, left alone, and with fixed rates.
 
 kfac-jax compiles its own step, so the engine calls it from Python, once for each batch,
-and with true shapes: it has no weights that could leave the filling of a last batch out.
+and with true shapes: it knows no weights that could leave out the filling of a batch.
 """
 
 import functools

@@ -1,0 +1,39 @@
+"""Diabetes: how far the disease has come in a year, by ten measures of the patient.
+
+The study's smallest regression; scikit-learn ships the data.
+"""
+
+import sklearn.datasets
+from sklearn.utils import Bunch
+
+from adamqlr.jax import Gaussian
+from qlrstudy.bundled import bundled_dataset
+from qlrstudy.models import MLP, plain
+from qlrstudy.sampling import Examples
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+
+
+def _load(options: DataOptions) -> Dataset:
+    del options
+    bunch = sklearn.datasets.load_diabetes(scaled=False)
+    assert isinstance(bunch, Bunch)
+    return bundled_dataset("diabetes", bunch, regression=True)
+
+
+_NETWORK = plain(MLP((50,), 1), (10,))
+
+SCALES = {
+    "paper": Task(
+        name="diabetes",
+        title="Diabetes",
+        scale="paper",
+        budget=Budget(epochs=200),
+        load=_load,
+        init=_NETWORK.init,
+        predict=_NETWORK.predict,
+        likelihood=Gaussian(),
+        sampling=Examples(),
+        evaluation_shape=BatchShape(1000),
+        adam_batch=BatchShape(50),
+    )
+}

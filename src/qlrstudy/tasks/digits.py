@@ -1,0 +1,40 @@
+"""Digits: handwritten ones of 8 x 8 pixels.
+
+The study's smallest classification; scikit-learn ships the data.
+"""
+
+import sklearn.datasets
+from sklearn.utils import Bunch
+
+from adamqlr.jax import Categorical
+from qlrstudy.bundled import bundled_dataset
+from qlrstudy.models import MLP, hits, plain
+from qlrstudy.sampling import Examples
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+
+
+def _load(options: DataOptions) -> Dataset:
+    del options
+    bunch = sklearn.datasets.load_digits()
+    assert isinstance(bunch, Bunch)
+    return bundled_dataset("digits", bunch, regression=False)
+
+
+_NETWORK = plain(MLP((50,), 10), (64,))
+
+SCALES = {
+    "paper": Task(
+        name="digits",
+        title="Digits",
+        scale="paper",
+        budget=Budget(epochs=50),
+        load=_load,
+        init=_NETWORK.init,
+        predict=_NETWORK.predict,
+        likelihood=Categorical(),
+        sampling=Examples(),
+        evaluation_shape=BatchShape(2000),
+        adam_batch=BatchShape(50),
+        accuracy=hits,
+    )
+}
