@@ -26,7 +26,7 @@ def _load(
 
 
 _NETWORK = batch_normed(ResNet(), (32, 32, 3))
-_NARROW = batch_normed(ResNet(width=8), (32, 32, 3))
+_NARROW = batch_normed(ResNet(width=8, blocks=(1, 1, 1)), (32, 32, 3))
 
 _PAPER = Task(
     name="svhn",
@@ -49,7 +49,7 @@ SCALES = {
     "laptop": dataclasses.replace(
         _PAPER,
         scale="laptop",
-        budget=Budget(epochs=3),
+        budget=Budget(epochs=5),
         load=partial(_load, limit=(6_000, 1_000)),
         init=_NARROW.init,
         predict=_NARROW.predict,
