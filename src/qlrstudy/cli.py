@@ -4,7 +4,6 @@ import argparse
 import difflib
 import json
 import math
-import os
 import platform
 import signal
 import sys
@@ -285,9 +284,7 @@ def _stop_on_signals() -> Callable[[], bool]:
 
 def _keep_compiled_programs() -> None:
     """Programs compiled by one command serve the next, unless JAX was told where."""
-    # XLA warns of each program it takes from there.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         folder = Path(pooch.os_cache("qlrstudy")) / "programs" / platform.node()
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

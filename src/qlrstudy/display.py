@@ -42,7 +42,9 @@ def live(title: str) -> Iterator[Callable[[train.Progress], None]]:
 
 def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table to stdout."""
-    shown = Table(*header, title=title, title_justify="left")
+    shown = Table(title=title, title_justify="left")
+    for name in header:
+        shown.add_column(name, overflow="fold")
     for row in rows:
         shown.add_row(*row)
     OUT.print(shown)

@@ -41,12 +41,14 @@ def _sums(
     batch = task.sampling.gather(split, indices, weights, task.evaluation_shape)
     outputs, _ = task.predict(params, batch.inputs, state, training=False)
     losses = task.likelihood.loss(outputs, batch.targets)
-    correct = jnp.zeros_like(losses)
+    correct: Array = jnp.zeros_like(losses)
     if task.accuracy is not None:
         correct = task.accuracy(outputs, batch.targets)
-    keep = batch.weights > 0
-    weigh = lambda x: jnp.sum(jnp.where(keep, batch.weights * x, 0))
-    return weigh(losses), weigh(correct), jnp.sum(batch.weights)
+    return (
+        jnp.vdot(batch.weights, losses),
+        jnp.vdot(batch.weights, correct),
+        jnp.sum(batch.weights),
+    )
 
 
 @functools.cache

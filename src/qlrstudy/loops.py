@@ -198,6 +198,10 @@ def _stepwise_loop(run: Run, train: Split) -> Loop:
     # The weights of an epoch are the same in all.
     weights = np.asarray(_plan(task)(keys.order, count, shape)[1])
 
+    def plan(epoch: int) -> Array:
+        order = jax.random.fold_in(keys.order, epoch)
+        return _plan(task)(order, count, shape)[0]
+
     def draw(indices: Array, i: int, noise: PRNGKeyArray) -> Batch:
         batch = _compiled_draw(task)(noise, train, indices[i], weights[i], shape=shape)
         if algorithm.traceable:
@@ -215,24 +219,22 @@ def _stepwise_loop(run: Run, train: Split) -> Loop:
         if algorithm.traceable:
             start = _compiled_init(task, algorithm)
             return start(settings, keys, train, shape=shape)
-        indices, _ = _plan(task)(keys.order, count, shape)
         params, state = jax.jit(task.init)(keys.init)
-        return stepper.init(params, state, draw(indices, 0, keys.noise), keys.noise)
+        return stepper.init(params, state, draw(plan(0), 0, keys.noise), keys.noise)
 
     def prepare(carry: Any) -> Any:
-        indices, _ = _plan(task)(keys.order, count, shape)
         for i in {0, steps - 1}:
             copy = jax.tree.map(jnp.copy, carry)
-            jax.block_until_ready(take(copy, draw(indices, i, keys.noise), keys.noise))
+            jax.block_until_ready(take(copy, draw(plan(0), i, keys.noise), keys.noise))
         return carry
 
     def advance(carry: Any, start: int, stop: int) -> tuple[Any, StepReport]:
-        reports, planned, indices = [], None, None
+        reports = []
+        indices = plan(start // steps)
         for t in range(start, stop):
             e, i = divmod(t, steps)
-            if e != planned:
-                order = jax.random.fold_in(keys.order, e)
-                planned, (indices, _) = e, _plan(task)(order, count, shape)
+            if i == 0:
+                indices = plan(e)
             noise = jax.random.fold_in(keys.noise, t)
             carry, report = take(carry, draw(indices, i, noise), noise)
             reports.append(report)

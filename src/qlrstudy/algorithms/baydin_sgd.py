@@ -39,11 +39,11 @@ def hypergradient_descent(
             jnp.asarray(learning_rate, jnp.float32), optax.tree.zeros_like(params)
         )
 
-    def update(grad: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         del params
-        agreement = optax.tree.vdot(grad, state.grad)
+        agreement = optax.tree.vdot(updates, state.grad)
         rate = state.learning_rate + hyper_learning_rate * agreement
-        return optax.tree.scale(-rate, grad), HypergradientState(rate, grad)
+        return optax.tree.scale(-rate, updates), HypergradientState(rate, updates)
 
     return optax.GradientTransformation(init, update)
 
