@@ -44,8 +44,8 @@ def shift_and_mirror(
         image, (*corner, 0), images.shape[1:]
     )
     moved = jax.vmap(crop)(jnp.pad(images, sides), corners)
-    mirrored = jax.random.bernoulli(mirror, shape=(len(images), 1, 1, 1))
-    return jnp.where(mirrored, jnp.flip(moved, axis=2), moved)
+    mirrored = jax.random.bernoulli(mirror, shape=(len(images),))
+    return jnp.where(mirrored[:, None, None, None], jnp.flip(moved, axis=2), moved)
 
 
 _NETWORK = batch_normed(ResNet(), (32, 32, 3))
