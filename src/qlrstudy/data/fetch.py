@@ -2,6 +2,7 @@
 
 import shutil
 import tarfile
+import zlib
 from pathlib import Path
 
 import pooch
@@ -130,7 +131,7 @@ def extract(path: Path, members: dict[str, str], folder: Path) -> None:
                     fresh.unlink()
                     raise DataError(f"{path}: member {name} is not as published")
                 fresh.replace(target)
-    except (tarfile.TarError, KeyError, EOFError) as error:
+    except (tarfile.TarError, KeyError, EOFError, zlib.error) as error:
         raise DataError(
             f"{path}: it is not the published archive ({error}): delete it and fetch "
             "it again"
