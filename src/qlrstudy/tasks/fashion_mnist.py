@@ -51,9 +51,9 @@ SCALES = {
     "laptop": dataclasses.replace(
         _PAPER,
         scale="laptop",
-        budget=Budget(epochs=3),
         load=partial(_load, limit=(12_000, 2_000)),
         init=_NARROW.init,
         predict=_NARROW.predict,
+        qlr_batch=BatchShape(1600),
     ),
 }
