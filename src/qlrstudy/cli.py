@@ -7,7 +7,7 @@ import math
 import platform
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,15 @@ import pooch
 from qlrstudy import display, paper, provenance
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.data import DataError, fetch_sets, list_sets, verify_sets
-from qlrstudy.spec import Algorithm, BatchShape, Budget, DataOptions, Run, Task
+from qlrstudy.spec import (
+    Algorithm,
+    BatchShape,
+    Budget,
+    Complement,
+    DataOptions,
+    Run,
+    Task,
+)
 from qlrstudy.store import StoreError
 from qlrstudy.tasks import TASKS
 from qlrstudy.train import Outcome, train
@@ -220,21 +228,21 @@ def _budget(budget: Budget) -> str:
 
 def _algorithms(options: argparse.Namespace) -> int:
     del options
-    rows = []
-    for name, algorithm in ALGORITHMS.items():
-        pairs = [f"{k}={v:g}" for k, v in algorithm.defaults.items()]
-        rows.append([name, algorithm.title, "\n".join(pairs), _space(algorithm)])
-    display.table(
-        "Algorithms", ["name", "title", "settings (default)", "search space"], rows
-    )
+    rows = [
+        [name, algorithm.title, "\n".join(_settings(algorithm))]
+        for name, algorithm in ALGORITHMS.items()
+    ]
+    header = ["name", "title", "settings: default, and range if tuned"]
+    display.table("Algorithms", header, rows)
     return 0
 
 
-def _space(algorithm: Algorithm) -> str:
-    return "\n".join(
-        f"{name}: {type(space).__name__} [{space.low:g}, {space.high:g}]"
-        for name, space in algorithm.search.items()
-    )
+def _settings(algorithm: Algorithm) -> Iterator[str]:
+    for name, value in algorithm.defaults.items():
+        space = algorithm.search.get(name)
+        what = f"1 - {name}" if isinstance(space, Complement) else "log"
+        searched = "" if space is None else f", {what} [{space.low:g}, {space.high:g}]"
+        yield f"{name}: {value:g}{searched}"
 
 
 def _data_list(options: argparse.Namespace) -> int:

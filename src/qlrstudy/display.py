@@ -24,7 +24,8 @@ def live(title: str) -> Iterator[Callable[[train.Progress], None]]:
         TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(),
     ]
-    with Progress(*columns, console=ERR, transient=True) as progress:
+    quiet = not ERR.is_terminal
+    with Progress(*columns, console=ERR, transient=True, disable=quiet) as progress:
         line = progress.add_task(title, total=1.0, state="compiling")
 
         def watch(now: train.Progress) -> None:
@@ -43,8 +44,8 @@ def live(title: str) -> Iterator[Callable[[train.Progress], None]]:
 def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table to stdout."""
     shown = Table(title=title, title_justify="left")
-    for name in header:
-        shown.add_column(name, overflow="fold")
+    for place, name in enumerate(header):
+        shown.add_column(name, overflow="fold", no_wrap=place == 0)
     for row in rows:
         shown.add_row(*row)
     OUT.print(shown)

@@ -51,15 +51,11 @@ class RunDirectory:
     """One run's place in a store.
 
     Args:
-        store: the directory of all runs.
-        identity: all that decides the run's numbers, as JSON would have it.
+        path: its directory, there or yet to be made.
     """
 
-    def __init__(self, store: Path, identity: Mapping[str, Any]) -> None:
-        text = json.dumps(identity, sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        parts = [identity[name] for name in ("task", "algorithm")]
-        self.path = store / "-".join([*parts, f"seed{identity['seed']}", digest])
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     @contextlib.contextmanager
     def claim(self) -> Iterator[None]:
@@ -184,6 +180,13 @@ class RunDirectory:
     def _write_table(self, name: str, table: pa.Table) -> None:
         with _replacing(self.path / name) as file:
             pq.write_table(table, file, compression="zstd")
+
+
+def run_directory(store: Path, identity: Mapping[str, Any]) -> RunDirectory:
+    """The place of a run, by all that decides its numbers."""
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    task, algorithm, seed = (identity[k] for k in ("task", "algorithm", "seed"))
+    return RunDirectory(store / f"{task}-{algorithm}-seed{seed}-{digest[:12]}")
 
 
 def runs(store: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -17,12 +17,12 @@ import numpy as np
 from qlrstudy import loops, provenance
 from qlrstudy.evaluate import evaluate
 from qlrstudy.spec import Dataset, Record, Run, Split, StepReport
-from qlrstudy.store import Checkpoint, RunDirectory
+from qlrstudy.store import Checkpoint, RunDirectory, run_directory
 
 STRETCH_SECONDS = 0.5
 MOST_EVALUATIONS = 50
 # At least so long from one checkpoint to the next, and so many times its own cost.
-CHECKPOINT_SECONDS, CHECKPOINT_COST = 5.0, 20.0
+CHECKPOINT_SECONDS, CHECKPOINT_COST = 2.0, 20.0
 
 
 class Progress(NamedTuple):
@@ -68,7 +68,7 @@ def train(
     Raises:
         StoreError: the store cannot be written, or another process has the run.
     """
-    directory = RunDirectory(store, provenance.identity(run, data))
+    directory = run_directory(store, provenance.identity(run, data))
     with directory.claim():
         known = directory.manifest()
         if known is not None and known["status"] in ("finished", "diverged"):

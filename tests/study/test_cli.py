@@ -1,0 +1,142 @@
+"""The command line, as a newcomer or a scheduler would use it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from qlrstudy import cli
+from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.store import RunDirectory
+from qlrstudy.tasks import TASKS
+
+COMMAND = [sys.executable, "-m", "qlrstudy"]
+
+
+@pytest.fixture(autouse=True)
+def own_signals(monkeypatch):
+    """Commands set handlers, which must not outlive them here."""
+    monkeypatch.setattr(cli, "_stop_on_signals", lambda: lambda: False)
+    monkeypatch.setattr(cli, "_keep_compiled_programs", lambda: None)
+
+
+def _json(capsys) -> dict:
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_the_last_line_is_json(capsys, tmp_path):
+    arguments = ["rosenbrock", "adamqlr-untuned", "--scale", "shown", "--json"]
+    assert cli.main(["run", *arguments, "--store", str(tmp_path)]) == 0
+    answer = _json(capsys)
+    assert answer["task"] == "rosenbrock"
+    assert answer["algorithm"] == "adamqlr-untuned"
+    assert answer["scale"] == "shown"
+    assert answer["status"] == "finished"
+    assert answer["steps"] == 200
+    assert answer["test_accuracy"] is None
+    assert answer["hyperparameters"]["damping"] == 1e-3
+    for name in ("training", "validation", "test"):
+        assert answer[f"{name}_loss"] >= 0
+    assert answer["training_seconds"] > 0
+    assert answer["compile_seconds"] > 0
+
+
+def test_settings_come_from_the_paper_then_the_user(capsys, tmp_path):
+    arguments = ["rosenbrock", "adamqlr-tuned", "--steps", "2", "--json"]
+    arguments += ["--hyperparameters", "paper", "--set", "damping_decrease=0.75"]
+    assert cli.main(["run", *arguments, "--store", str(tmp_path)]) == 0
+    chosen = _json(capsys)["hyperparameters"]
+    assert chosen["damping"] == 3.03e-6
+    assert chosen["damping_decrease"] == 0.75
+    assert chosen["damping_increase"] == 2.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["digit", "adam"], "TASK.*'digit'.*did you mean 'digits'"),
+        (["digits", "adams"], "ALGORITHM.*'adams'.*did you mean 'adam'"),
+        (["digits", "adam", "--scale", "laptop"], "--scale.*paper.*'laptop'"),
+        (["digits", "adam", "--set", "damping=1"], "learning_rate.*'damping'"),
+        (["digits", "adam", "--set", "learning_rate"], "NAME=NUMBER"),
+        (["digits", "adam", "--set", "learning_rate=nan"], "learning_rate.*nan"),
+        (["digits", "adam", "--batch-size", "0"], "batch_size.*at least 1.*0"),
+        (["digits", "adam", "--epochs", "0"], "positive number of epochs"),
+        (["digits", "adamqlr-tuned", "--set", "damping=0"], "damping must lie in"),
+        (["digits", "adam", "--hyperparameters", "paper"], "the paper has none"),
+        (["digits", "adam", "--hyperparameters", "gone.json"], "gone.json.*JSON"),
+        (["uci-energy", "adam", "--data-dir", "/nowhere"], "/nowhere"),
+        (["digits", "adam", "--store", "/proc/nowhere"], "--store"),
+    ],
+)
+def test_mistakes_name_argument_value_and_cure(arguments, said, capsys):
+    assert cli.main(["run", *arguments]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("qlrstudy: error: ")
+    assert re.search(said, message, re.DOTALL)
+
+
+def test_lists_name_everything(capsys):
+    for command, names in (("tasks", TASKS), ("algorithms", ALGORITHMS)):
+        assert cli.main([command]) == 0
+        shown = capsys.readouterr().out
+        assert all(name in shown for name in names)
+
+
+def _long_run(store) -> list[str]:
+    return [
+        *COMMAND,
+        *(
+            "run",
+            "digits",
+            "adam",
+            "--batch-size",
+            "100",
+            "--set",
+            "learning_rate=1e-5",
+        ),
+        *("--steps", "60000", "--store", str(store), "--json"),
+    ]
+
+
+def _kill_after_checkpoint(store, number: int) -> int:
+    begin = time.time()
+    process = subprocess.Popen(_long_run(store), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    newest = lambda: [p.stat().st_mtime for p in store.glob("*/checkpoint.npz")]
+    while max(newest(), default=0.0) < begin:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    return process.wait(timeout=60)
+
+
+def _stored(store) -> RunDirectory:
+    (path,) = store.iterdir()
+    return RunDirectory(path)
+
+
+@pytest.mark.slow
+def test_after_kill_9_and_ctrl_c_the_same_command_ends_as_if_nothing_was(tmp_path):
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    assert _kill_after_checkpoint(killed, signal.SIGKILL) == -signal.SIGKILL
+    manifest = _stored(killed).manifest()
+    assert manifest is not None and manifest["status"] == "running"
+    seen = len(_stored(killed).steps().loss)
+    assert 0 < seen < 60000
+
+    assert _kill_after_checkpoint(killed, signal.SIGINT) == 130
+    manifest = _stored(killed).manifest()
+    assert manifest is not None and manifest["status"] == "interrupted"
+
+    for store in (killed, whole):
+        subprocess.run(_long_run(store), check=True, stdout=subprocess.DEVNULL)
+    np.testing.assert_array_equal(_stored(killed).steps(), _stored(whole).steps())
+    ours, theirs = (_stored(store).records() for store in (killed, whole))
+    assert [r.test_loss for r in ours] == [r.test_loss for r in theirs]

@@ -1,0 +1,155 @@
+"""One run: the same by its seed, wherever it was cut, and what it says is true."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qlrstudy import loops
+from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.evaluate import evaluate
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Run
+from qlrstudy.store import RunDirectory
+from qlrstudy.tasks import TASKS
+from qlrstudy.train import Outcome, train
+
+DIGITS = TASKS["digits"]["paper"]
+DATA = DIGITS.load(DataOptions())
+
+
+def _run(algorithm: str = "adam", seed: int = 0, steps: int = 60, **settings) -> Run:
+    chosen = ALGORITHMS[algorithm]
+    shape = BatchShape(200)
+    settings = {**chosen.defaults, **settings}
+    return Run(DIGITS, chosen, settings, shape, seed, Budget(steps=steps))
+
+
+def _steps(outcome: Outcome) -> np.ndarray:
+    return np.stack(RunDirectory(outcome.path).steps())
+
+
+@pytest.fixture
+def compilations():
+    """Grows by an entry whenever JAX traces or compiles something."""
+    seen = []
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if event.startswith("/jax/core/compile"):
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_a_seed_decides_every_step(tmp_path):
+    one, again, other = (
+        train(_run("adamqlr-untuned", seed), DATA, tmp_path / name)
+        for seed, name in ((0, "one"), (0, "again"), (1, "other"))
+    )
+    np.testing.assert_array_equal(_steps(one), _steps(again))
+    assert not np.array_equal(_steps(one), _steps(other))
+
+
+@pytest.mark.parametrize("algorithm", ["adamqlr-untuned", "kfac"])
+def test_an_interrupted_run_goes_on_bit_for_bit(algorithm, tmp_path):
+    run = _run(algorithm, steps=14)
+    whole = train(run, DATA, tmp_path / "whole")
+    interrupted = train(run, DATA, tmp_path / "cut", should_stop=lambda: True)
+    assert interrupted.status == "interrupted"
+    assert 0 < interrupted.record.step < 14 or interrupted.record.step == 0
+    rest = train(run, DATA, tmp_path / "cut")
+    assert rest.status == "finished"
+    np.testing.assert_array_equal(_steps(whole), _steps(rest))
+    assert rest.record.test_loss == whole.record.test_loss
+
+
+def test_a_finished_run_is_not_done_again(tmp_path):
+    run = _run("adamqlr-untuned")
+    first = train(run, DATA, tmp_path)
+    assert train(run, DATA, tmp_path) == first
+
+
+@pytest.mark.parametrize(
+    "algorithm", [name for name in ALGORITHMS if ALGORITHMS[name].defaults]
+)
+def test_another_setting_compiles_nothing(algorithm, tmp_path, compilations):
+    run = _run(algorithm, steps=2)
+    train(run, DATA, tmp_path)
+    compilations.clear()
+    halved = {name: value / 2 for name, value in run.settings.items()}
+    train(dataclasses.replace(run, settings=halved), DATA, tmp_path)
+    assert not compilations
+
+
+def test_divergence_ends_a_run_and_keeps_what_led_there(tmp_path):
+    outcome = train(_run("sgd-minimal", learning_rate=1e30), DATA, tmp_path)
+    losses = _steps(outcome)[0]
+    assert outcome.status == "diverged"
+    assert np.isfinite(losses[:-1]).all()
+    assert not np.isfinite(losses[-1])
+    assert outcome.record.step == len(losses) < 60
+
+
+def test_both_training_losses_are_what_their_names_say(tmp_path):
+    run = _run("sgd-minimal", steps=1, learning_rate=0.0)
+    outcome = train(run, DATA, tmp_path)
+    params, state = DIGITS.init(loops._keys(run).init)
+    inputs = jnp.asarray(DATA.train.inputs)
+    outputs, _ = DIGITS.predict(params, inputs, state, training=False)
+    losses = DIGITS.likelihood.loss(outputs, DATA.train.targets)
+    assert outcome.record.training_loss == pytest.approx(float(losses.mean()), rel=1e-5)
+
+    order = jax.random.fold_in(loops._keys(run).order, 0)
+    indices, _ = DIGITS.sampling.epoch(order, len(losses), run.shape)
+    minibatch = float(losses[indices[0]].mean())
+    assert outcome.record.minibatch_training_loss == pytest.approx(minibatch, rel=1e-5)
+
+
+def test_the_last_batch_counts_the_examples_it_has(tmp_path):
+    run = dataclasses.replace(
+        _run("sgd-minimal", learning_rate=0.0), budget=Budget(epochs=1)
+    )
+    train_ = jax.device_put(DATA.train)
+    loop = loops.loop(run, train_)
+    _, reports = loop.advance(loop.init(), 0, loop.steps_per_epoch)
+    sizes = np.full(loop.steps_per_epoch, 200)
+    sizes[-1] = len(DATA.train.inputs) - sizes[:-1].sum()
+    params, state = DIGITS.init(loops._keys(run).init)
+    whole = evaluate(DIGITS, params, state, train_).loss
+    assert np.average(reports.loss, weights=sizes) == pytest.approx(whole, rel=1e-5)
+
+
+def test_stepwise_and_compiled_loops_agree():
+    run = _run("adamqlr-untuned")
+    split = jax.device_put(DATA.train)
+    reports = []
+    for make in (loops._compiled_loop, loops._stepwise_loop):
+        loop = make(run, split)
+        reports.append(loop.advance(loop.prepare(loop.init()), 0, 9)[1])
+    # Two programs round differently; nine steps do not let that grow.
+    np.testing.assert_allclose(reports[0].loss, reports[1].loss, rtol=1e-3)
+
+
+def test_a_budget_in_seconds_is_kept(tmp_path):
+    run = dataclasses.replace(_run(), budget=Budget(seconds=0.3))
+    outcome = train(run, DATA, tmp_path)
+    assert outcome.status == "finished"
+    assert 0.3 <= outcome.record.training_seconds < 1.5
+
+
+def test_a_sweep_of_text_counts_each_token_once():
+    task = TASKS["penn-treebank"]["paper"]
+    indices, weights = task.sampling.sweep(1003, BatchShape(3, 10))
+    places = indices[..., None] + jnp.arange(10)
+    counted = np.zeros(1003)
+    np.add.at(counted, np.asarray(places), np.asarray(weights))
+    np.testing.assert_array_equal(counted, 1)
+
+
+def test_a_budget_is_exactly_one_positive_number():
+    for wrong in ({}, {"epochs": 0}, {"epochs": 1, "steps": 1}):
+        with pytest.raises(ValueError, match="one positive number"):
+            Budget(**wrong)
