@@ -54,12 +54,12 @@ def test_whole_set_is_read_and_recorded(tmp_path):
 @pytest.mark.parametrize(
     ("contents", "problem"),
     [
-        ({}, "first.bin: there is no such file"),
-        ({"first": 2 * WHOLE}, "first.bin: it holds 2 of 3 published examples"),
-        ({"first": 3 * WHOLE}, "second.bin: there is no such file"),
-        ({"first": 3 * OTHER}, "first.bin: it is not the published file"),
-        ({"first": (3 * WHOLE)[:-1]}, "first.bin: it cannot be read"),
-        ({"first": b""}, "first.bin: it cannot be read"),
+        ({}, "first.bin is missing"),
+        ({"first": 2 * WHOLE}, "first.bin has 2 of 3 published examples"),
+        ({"first": 3 * WHOLE}, "second.bin is missing"),
+        ({"first": 3 * OTHER}, "first.bin is not the published file"),
+        ({"first": (3 * WHOLE)[:-1]}, "first.bin cannot be read"),
+        ({"first": b""}, "first.bin cannot be read"),
     ],
 )
 def test_error_names_the_file_the_problem_and_the_cure(tmp_path, contents, problem):
@@ -74,8 +74,8 @@ def test_error_names_the_file_the_problem_and_the_cure(tmp_path, contents, probl
 @pytest.mark.parametrize(
     ("contents", "lacks"),
     [
-        ({"first": 2 * WHOLE, "second": 3 * WHOLE}, "first.bin: it holds 2 of 3"),
-        ({"first": 3 * WHOLE}, "second.bin: there is no such file"),
+        ({"first": 2 * WHOLE, "second": 3 * WHOLE}, "first.bin has 2 of 3"),
+        ({"first": 3 * WHOLE}, "second.bin is missing"),
     ],
 )
 def test_partial_set_needs_leave_and_says_what_it_lacks(tmp_path, contents, lacks):
@@ -165,7 +165,7 @@ def test_directory_given_goes_before_the_variable_and_the_cache(tmp_path, monkey
 
 def test_a_given_directory_is_never_downloaded_into(tmp_path, monkeypatch):
     monkeypatch.setattr(shelf, "fetch", lambda *_, **__: pytest.fail("downloads"))
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="is missing"):
         read_set(registry.UCI_ENERGY, DataOptions(tmp_path))
 
 

@@ -23,7 +23,7 @@ class Examined(NamedTuple):
         path: on this machine.
         state: `complete` is the published file, byte for byte; `partial` is one that
             can be read and has fewer examples; all else is `missing` or `damaged`.
-        problem: what is wrong, in words; empty for a complete file.
+        problem: a predicate, such as `is missing`; empty for a complete file.
         source: its sha256, size and count, for a file that could be read.
         content: what the set's reader made of it, likewise.
     """
@@ -54,14 +54,14 @@ def examine(data_set: DataSet, file: DataFile, root: Path) -> Examined:
     """Judge one file below the data directory `root`, and read it if it can be."""
     path = root / data_set.folder / file.path
     if not path.is_file():
-        return Examined(file, path, "missing", "there is no such file")
+        return Examined(file, path, "missing", "is missing")
     try:
         sha256 = digest(path, "sha256")
         content = data_set.read(path)
     # Parsers of broken bytes fail in ways of their own (zlib, struct, scipy); what the
     # user needs is the same for all.
     except Exception as error:
-        problem = f"it cannot be read ({error or type(error).__name__})"
+        problem = f"cannot be read ({error or type(error).__name__})"
         return Examined(file, path, "damaged", problem)
     # A tuple holds several arrays of the same examples.
     count = len(content[0] if isinstance(content, tuple) else content)
@@ -70,9 +70,9 @@ def examine(data_set: DataSet, file: DataFile, root: Path) -> Examined:
     if file.checksum == f"sha256:{sha256}" or matches(path, file.checksum):
         return Examined(file, path, "complete", "", source, content)
     if count < file.examples:
-        problem = f"it holds {count:,} of {file.examples:,} published examples"
+        problem = f"has {count:,} of {file.examples:,} published examples"
         return Examined(file, path, "partial", problem, source, content)
-    problem = f"it is not the published file, whose checksum is {file.checksum}"
+    problem = f"is not the published file, whose checksum is {file.checksum}"
     return Examined(file, path, "damaged", problem, source)
 
 
@@ -97,7 +97,7 @@ def read(data_set: DataSet, root: Path, *, partial: bool = False) -> Reading:
         if found.state != "complete" and not (lacking and partial):
             raise DataError(_explain(data_set, found, root, lacking))
         if found.state != "complete":
-            lacks.append(f"{file.path}: {found.problem}")
+            lacks.append(f"{found.path.name} {found.problem}")
         if found.source is not None:
             contents[file.path] = found.content
             sources.append(found.source)
@@ -121,4 +121,4 @@ def _explain(data_set: DataSet, found: Examined, root: Path, lacking: bool) -> s
     cure = f"get the published one with `{fetch}`"
     if lacking:
         cure += ", or go on with what is there with --partial-data"
-    return f"{found.path}: {found.problem}: {cure}"
+    return f"{found.path} {found.problem}: {cure}"
