@@ -40,7 +40,8 @@ def bare_loop(run: Run, split: Split, steps: int) -> Any:
             plan = task.sampling.epoch(order, count, run.shape)
 
             def step(carry: Any, rows: Any) -> Any:
-                batch = task.sampling.gather(split, *rows, run.shape)
+                indices, weights = rows
+                batch = task.sampling.gather(split, indices, weights, run.shape)
                 return stepper.step(carry, batch, order)
 
             return jax.lax.scan(step, carry, plan)
@@ -50,6 +51,19 @@ def bare_loop(run: Run, split: Split, steps: int) -> Any:
 
     start = loops.loop(run, split).init()
     return lambda: jax.block_until_ready(scan(start, settings, split))
+
+
+def one_step(command: list[str]) -> float:
+    """Seconds that a new process takes for a run of a single step."""
+    with tempfile.TemporaryDirectory() as store:
+        begin = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "qlrstudy"]
+            + [*command, "--steps", "1", "--store", store],
+            check=True,
+            capture_output=True,
+        )
+        return time.perf_counter() - begin
 
 
 def main() -> None:
@@ -77,19 +91,11 @@ def main() -> None:
         bare()
         bare_times.append(time.perf_counter() - begin)
 
-    command = [sys.executable, "-m", "qlrstudy", "run", options.task, options.algorithm]
+    command = ["run", options.task, options.algorithm]
     if options.data_dir is not None:
         command += ["--data-dir", str(options.data_dir)]
-    for _ in range(2):  # the first fills the cache of compiled programs
-        with tempfile.TemporaryDirectory() as store:
-            begin = time.perf_counter()
-            subprocess.run(
-                [*command, "--steps", "1", "--store", store],
-                check=True,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            first_step = time.perf_counter() - begin
+    one_step(command)  # fills the cache of compiled programs
+    first_step = one_step(command)
 
     stored, own = min(stored_times), min(bare_times)
     print(f"{task.title}, {algorithm.title}, {steps:,} steps of {shape.size}")

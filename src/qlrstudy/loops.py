@@ -81,13 +81,25 @@ def _draw(
 
 
 @functools.cache
+def _compiled_params(task: Task) -> Callable[[PRNGKeyArray], tuple[Any, Any]]:
+    return jax.jit(task.init)
+
+
+@functools.cache
 def _compiled_init(task: Task, algorithm: Algorithm) -> Callable[..., Any]:
     @functools.partial(jax.jit, static_argnames="shape")
-    def init(settings: Any, keys: Keys, train: Split, *, shape: BatchShape) -> Any:
+    def init(
+        params: Any,
+        state: Any,
+        settings: Any,
+        keys: Keys,
+        train: Split,
+        *,
+        shape: BatchShape,
+    ) -> Any:
         count = len(train.inputs)
         indices, weights = task.sampling.epoch(keys.order, count, shape)
         batch = task.sampling.gather(train, indices[0], weights[0], shape)
-        params, state = task.init(keys.init)
         return algorithm.bind(task, settings).init(params, state, batch, keys.noise)
 
     return init
@@ -138,8 +150,9 @@ def _compiled_loop(run: Run, train: Split) -> Loop:
     program = _compiled_advance(run.task, run.algorithm)
 
     def init() -> Any:
+        first = _compiled_params(run.task)(keys.init)
         start = _compiled_init(run.task, run.algorithm)
-        return start(settings, keys, train, shape=run.shape)
+        return start(*first, settings, keys, train, shape=run.shape)
 
     def advance(carry: Any, start: int, stop: int) -> tuple[Any, StepReport]:
         carry, reports = program(
@@ -216,11 +229,11 @@ def _stepwise_loop(run: Run, train: Split) -> Loop:
         return _compiled_step(task, algorithm)(carry, settings, batch, noise)
 
     def init() -> Any:
+        first = _compiled_params(task)(keys.init)
         if algorithm.traceable:
             start = _compiled_init(task, algorithm)
-            return start(settings, keys, train, shape=shape)
-        params, state = jax.jit(task.init)(keys.init)
-        return stepper.init(params, state, draw(plan(0), 0, keys.noise), keys.noise)
+            return start(*first, settings, keys, train, shape=shape)
+        return stepper.init(*first, draw(plan(0), 0, keys.noise), keys.noise)
 
     def prepare(carry: Any) -> Any:
         for i in {0, steps - 1}:
