@@ -65,7 +65,7 @@ def manifest(run: Run, data: Dataset) -> dict[str, Any]:
             "host": platform.node(),
             "system": platform.platform(),
             "processor": platform.processor() or platform.machine(),
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": os.cpu_count(),
             "backend": jax.default_backend(),
             "devices": [device.device_kind for device in jax.devices()],
         },

@@ -238,6 +238,10 @@ class _Training:
         self.record = before[-1]
 
     def _end(self, status: str) -> Outcome:
+        if status == "interrupted":
+            self._save()
+            # For those who look; the run's own evaluations stay where they were due.
+            self.record = self._evaluated()
         summary = self.manifest | {
             "status": status,
             "steps": self.step,
@@ -245,7 +249,6 @@ class _Training:
             "last": self.record._asdict(),
         }
         if status == "interrupted":
-            self._save()
             self.directory.write_manifest(summary)
         else:
             self.directory.close(summary)
