@@ -3,7 +3,7 @@
 import hashlib
 
 import numpy as np
-from sklearn.utils import Bunch
+from numpy.typing import ArrayLike
 
 from qlrstudy.data.splits import Scale, hold_out
 from qlrstudy.spec import Dataset, SourceFile, Split
@@ -11,16 +11,19 @@ from qlrstudy.spec import Dataset, SourceFile, Split
 _TEST, _VALIDATION = 0.2, 0.15
 
 
-def bundled_dataset(name: str, bunch: Bunch, *, regression: bool) -> Dataset:
+def bundled_dataset(
+    name: str, inputs: ArrayLike, targets: ArrayLike, *, regression: bool
+) -> Dataset:
     """Hold a fifth out for testing and 15 % of the rest for validation.
 
     Args:
         name: of the data, for the record of what was read.
-        bunch: as scikit-learn's loaders return it.
+        inputs: as scikit-learn's loaders return them, examples on the first axis.
+        targets: likewise, one for each example.
         regression: whether the targets are numbers, to be normalised as the inputs
             are, and not classes.
     """
-    inputs, targets = np.asarray(bunch.data), np.asarray(bunch.target)
+    inputs, targets = np.asarray(inputs), np.asarray(targets)
     kept, test = hold_out(len(inputs), _TEST)
     train, validation = (kept[part] for part in hold_out(len(kept), _VALIDATION))
     values = Scale(inputs[kept])(inputs)

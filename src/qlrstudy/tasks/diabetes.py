@@ -3,9 +3,6 @@
 The study's smallest regression; scikit-learn ships the data.
 """
 
-import sklearn.datasets
-from sklearn.utils import Bunch
-
 from adamqlr.jax import Gaussian
 from qlrstudy.bundled import bundled_dataset
 from qlrstudy.models import MLP, plain
@@ -15,9 +12,11 @@ from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
 
 def _load(options: DataOptions) -> Dataset:
     del options
-    bunch = sklearn.datasets.load_diabetes(scaled=False)
-    assert isinstance(bunch, Bunch)
-    return bundled_dataset("diabetes", bunch, regression=True)
+    # Imported here: it takes as long as all else that a command loads.
+    from sklearn import datasets
+
+    inputs, targets = datasets.load_diabetes(scaled=False, return_X_y=True)
+    return bundled_dataset("diabetes", inputs, targets, regression=True)
 
 
 _NETWORK = plain(MLP((50,), 1), (10,))

@@ -3,9 +3,6 @@
 The study's smallest classification; scikit-learn ships the data.
 """
 
-import sklearn.datasets
-from sklearn.utils import Bunch
-
 from adamqlr.jax import Categorical
 from qlrstudy.bundled import bundled_dataset
 from qlrstudy.models import MLP, hits, plain
@@ -15,9 +12,11 @@ from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
 
 def _load(options: DataOptions) -> Dataset:
     del options
-    bunch = sklearn.datasets.load_digits()
-    assert isinstance(bunch, Bunch)
-    return bundled_dataset("digits", bunch, regression=False)
+    # Imported here: it takes as long as all else that a command loads.
+    from sklearn import datasets
+
+    inputs, targets = datasets.load_digits(return_X_y=True)
+    return bundled_dataset("digits", inputs, targets, regression=False)
 
 
 _NETWORK = plain(MLP((50,), 10), (64,))
