@@ -87,8 +87,8 @@ def test_treebank_uses_all_its_words_and_counts_steps_as_published(real_data):
 
 @pytest.mark.parametrize("task", TASKS, ids=_id)
 def test_model_takes_the_data_and_the_loss_is_that_of_a_guess(real_data, task):
-    if task.name == "penn-treebank" and task.scale != "laptop":
-        pytest.skip("takes 30 seconds; the dry run in docs/data.md does it")
+    if task.scale == "dry" or (task.name, task.scale) == ("penn-treebank", "paper"):
+        pytest.skip("the model of the paper's scale; docs/data.md has a run of it")
     data = task.load(real_data)
     shape = BatchShape(64, 8 if task.sequence_lengths else None)
     indices, weights = task.sampling.sweep(len(data.test.inputs), shape)
@@ -141,3 +141,13 @@ def test_shift_and_mirror_moves_each_image_by_at_most_four_pixels():
         seen += places
     assert {mirrored for mirrored, _, _ in seen} == {False, True}
     assert len({(top, left) for _, top, left in seen}) > 20
+
+
+def test_dry_runs_are_the_papers_in_all_but_the_number_of_examples(real_data):
+    dry = [room.SCALES["dry"] for room in ROOMS if "dry" in room.SCALES]
+    for task in dry:
+        paper = PAPER[task.name]
+        assert (task.init, task.predict) == (paper.init, paper.predict)
+        data = task.load(real_data)
+        assert data.incomplete is not None and "a dry run" in data.incomplete
+        assert len(data.train.inputs) < 10_000
