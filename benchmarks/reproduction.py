@@ -3,9 +3,10 @@
     python benchmarks/reproduction.py [--seeds 10] [--task uci-energy ...] [--store DIR]
 
 Does the runs that the store lacks and prints a table in Markdown: medians over seeds
-beside the paper's, and how many of the paper's errors lie between. A run that diverged
-counts with its last finite values, as in the paper's tables. Interrupted, it goes on
-where it was; with `--seeds 0` it only prints what the store has.
+beside the paper's, each with its error over bootstrap samples of the runs, and how many
+of the paper's errors lie between. A run that diverged counts with its last finite values,
+as in the paper's tables. Interrupted, it goes on where it was; with `--seeds 0` it only
+prints what the store has.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from qlrstudy import paper, provenance
 from qlrstudy.algorithms import ALGORITHMS
@@ -67,6 +70,12 @@ def _count(found: list[tuple[Record, Any]]) -> str:
     return f"{len(found)}" + (f" ({diverged} diverged)" if diverged else "")
 
 
+def _median(values: list[float]) -> tuple[float, float]:
+    """The median, and its error as the paper has it: over 50 bootstrap samples."""
+    draw = np.random.default_rng(0).choice(values, (50, len(values)))
+    return statistics.median(values), float(np.median(draw, axis=1).std())
+
+
 def _compared(
     found: list[tuple[Record, Any]], theirs: dict[str, float]
 ) -> Iterator[str]:
@@ -75,10 +84,10 @@ def _compared(
         if column not in theirs:
             yield "–"
             continue
-        median = statistics.median(values)
+        median, own = _median(values)
         mean, error = theirs[column], theirs[f"{column}_error"]
         apart = (median - mean) / error if error else math.nan
-        yield f"{median:.4g} / {mean:.4g} ({apart:+.1f})"
+        yield f"{median:.4g} ± {own:.1g} / {mean:.4g} ± {error:.1g} ({apart:+.1f})"
     steps = statistics.median([record.step for record, _ in found])
     yield f"{steps:,.0f} / {theirs['total_steps']:,.0f}"
 
