@@ -4,9 +4,9 @@
 
 Does the runs that the store lacks and prints a table in Markdown: medians over seeds
 beside the paper's, each with its error over bootstrap samples of the runs, and how many
-of the paper's errors lie between. A run that diverged counts with its last finite values,
-as in the paper's tables. Interrupted, it goes on where it was; with `--seeds 0` it only
-prints what the store has.
+of the paper's errors lie between. A run that diverged counts with its last finite
+values, as in the paper's tables. Interrupted, it goes on where it was; with `--seeds 0`
+it only prints what the store has.
 """
 
 import argparse
