@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--batch-size", type=int)
     run.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE")
     run.add_argument("--hyperparameters", metavar="paper|FILE", help="FILE: JSON")
-    run.add_argument("--scale", default="paper", help="paper or laptop")
+    run.add_argument("--scale", default="paper", help="paper, laptop or dry")
     run.add_argument("--store", type=Path, default=Path("runs"), metavar="DIR")
     run.add_argument("--partial-data", action="store_true")
     run.add_argument("--json", action="store_true", help="the last line is JSON")
