@@ -26,8 +26,8 @@ from qlrstudy.train import train
 class PaddedFisher:
     """Fisher curvature of 588 rows, averaged as if there were 3,200."""
 
-    def look(self, value_fn: Any, params: Any, direction: Any, step_size: Any) -> Look:
-        look = Fisher().look(value_fn, params, direction, step_size)
+    def look(self, value_fn: Any, params: Any, direction: Any, reach: Any) -> Look:
+        look = Fisher().look(value_fn, params, direction, reach)
         return look._replace(curvature=look.curvature * 588 / 3200)
 
 
