@@ -49,17 +49,23 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     run.add_argument("task", metavar="TASK", help="see `qlrstudy tasks`")
     run.add_argument("algorithm", metavar="ALGORITHM", help="`qlrstudy algorithms`")
-    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--seed", type=int, default=0, help="of all chance; 0")
     budget = run.add_mutually_exclusive_group()
     budget.add_argument("--epochs", type=int, help="in place of the protocol's")
-    budget.add_argument("--steps", type=int)
-    budget.add_argument("--seconds", type=float, help="of training")
-    run.add_argument("--batch-size", type=int)
-    run.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE")
+    budget.add_argument("--steps", type=int, help="likewise")
+    budget.add_argument("--seconds", type=float, help="likewise, of training")
+    run.add_argument("--batch-size", type=int, help="examples of a step")
+    run.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="hyperparameters"
+    )
     run.add_argument("--hyperparameters", metavar="paper|FILE", help="FILE: JSON")
     run.add_argument("--scale", default="paper", help="paper, laptop or dry")
-    run.add_argument("--store", type=Path, default=Path("runs"), metavar="DIR")
-    run.add_argument("--partial-data", action="store_true")
+    run.add_argument(
+        "--store", type=Path, default=Path("runs"), metavar="DIR", help="./runs"
+    )
+    run.add_argument(
+        "--partial-data", action="store_true", help="an incomplete set will do"
+    )
     run.add_argument("--json", action="store_true", help="the last line is JSON")
     _data_directory(run)
 
