@@ -138,6 +138,7 @@ def check_range(
     if not isinstance(value, int | float):
         return
     above = value > low if open_low else value >= low
+    open_high = open_high or high == float("inf")
     below = value < high if open_high else value <= high
     if not (above and below):
         left, right = "(" if open_low else "[", ")" if open_high else "]"

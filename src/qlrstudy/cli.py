@@ -56,7 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     budget.add_argument("--seconds", type=float, help="likewise, of training")
     run.add_argument("--batch-size", type=int, help="examples of a step")
     run.add_argument(
-        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="hyperparameters"
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="hyperparameters",
     )
     run.add_argument("--hyperparameters", metavar="paper|FILE", help="FILE: JSON")
     run.add_argument("--scale", default="paper", help="paper, laptop or dry")

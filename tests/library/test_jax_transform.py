@@ -335,19 +335,20 @@ def test_a_batch_of_masked_examples_leaves_parameters_and_damping():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"damping": 0.0}, r"damping must lie in \(0, inf\], got 0.0"),
+        ({"damping": 0.0}, r"damping must lie in \(0, inf\), got 0.0"),
+        ({"damping": float("inf")}, r"damping must lie in \(0, inf\), got inf"),
         ({"damping_decrease": 1.5}, r"damping_decrease must lie in \(0, 1\], got 1.5"),
         (
             {"damping_increase": 0.9},
-            r"damping_increase must lie in \[1, inf\], got 0.9",
+            r"damping_increase must lie in \[1, inf\), got 0.9",
         ),
-        ({"damping_floor": -1.0}, r"damping_floor must lie in \[0, inf\], got -1.0"),
-        ({"rescale": 0.0}, r"rescale must lie in \(0, inf\], got 0.0"),
-        ({"max_step_size": -2.0}, r"max_step_size must lie in \(0, inf\], got -2.0"),
-        ({"kl_budget": 0.0}, r"kl_budget must lie in \(0, inf\], got 0.0"),
-        ({"ratio_every": 0}, r"ratio_every must lie in \[1, inf\], got 0"),
+        ({"damping_floor": -1.0}, r"damping_floor must lie in \[0, inf\), got -1.0"),
+        ({"rescale": 0.0}, r"rescale must lie in \(0, inf\), got 0.0"),
+        ({"max_step_size": -2.0}, r"max_step_size must lie in \(0, inf\), got -2.0"),
+        ({"kl_budget": 0.0}, r"kl_budget must lie in \(0, inf\), got 0.0"),
+        ({"ratio_every": 0}, r"ratio_every must lie in \[1, inf\), got 0"),
         ({"b1": 1.0}, r"b1 must lie in \[0, 1\), got 1.0"),
-        ({"eps": 0.0}, r"eps must lie in \(0, inf\], got 0.0"),
+        ({"eps": 0.0}, r"eps must lie in \(0, inf\), got 0.0"),
     ],
 )
 def test_bad_settings_fail_at_once(settings, message):
