@@ -1,0 +1,52 @@
+"""AdamQLR as a `torch.optim.Optimizer`: Adam says where to go, a model says how far."""
+
+from adamqlr.torch.curvature import (
+    Curvature,
+    Fisher,
+    GaussNewton,
+    Hessian,
+    Look,
+    OutputMetric,
+    Probe,
+    Subsampled,
+    Trial,
+)
+from adamqlr.torch.directions import Direction
+from adamqlr.torch.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Poisson,
+)
+from adamqlr.torch.objective import Accumulated, Objective
+from adamqlr.torch.optimisers import SGDQLR, AdamQLR
+from adamqlr.torch.point import Point
+from adamqlr.torch.rule import QLR
+from adamqlr.torch.step import Limit, StepInfo
+
+__all__ = [
+    "Accumulated",
+    "AdamQLR",
+    "Bernoulli",
+    "Categorical",
+    "Curvature",
+    "Direction",
+    "Fisher",
+    "GaussNewton",
+    "Gaussian",
+    "Hessian",
+    "Likelihood",
+    "Limit",
+    "Look",
+    "Objective",
+    "OutputMetric",
+    "Point",
+    "Poisson",
+    "Probe",
+    "QLR",
+    "SGDQLR",
+    "StepInfo",
+    "Subsampled",
+    "Trial",
+]

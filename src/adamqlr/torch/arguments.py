@@ -1,0 +1,64 @@
+"""What users hand over, checked where they hand it over."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from adamqlr import rules
+from adamqlr.torch.objective import Accumulated, Closure, Objective
+
+
+def check_settings(settings: dict[str, Any]) -> None:
+    """Refuse settings out of range."""
+    optional = {"damping", "max_step_size", "kl_budget"}
+    ranges: dict[str, dict[str, Any]] = {
+        "lr": {"low": 0},
+        "weight_decay": {"low": 0},
+        "damping": {"low": 0, "open_low": True},
+        "damping_decrease": {"low": 0, "high": 1, "open_low": True},
+        "damping_increase": {"low": 1},
+        "damping_floor": {"low": 0},
+        "rescale": {"low": 0, "open_low": True},
+        "max_step_size": {"low": 0, "open_low": True},
+        "kl_budget": {"low": 0, "open_low": True},
+        "ratio_every": {"low": 1},
+    }
+    for name, limits in ranges.items():
+        if settings[name] is None and name in optional:
+            continue
+        if not isinstance(settings[name], int | float | Tensor):
+            raise TypeError(f"{name} must be a number, got {settings[name]!r}")
+        rules.check_range(name, settings[name], **limits)
+
+
+def checked_closure(
+    closure: Objective | Accumulated | Callable[[], Tensor] | None,
+) -> Objective | Accumulated | Closure:
+    """Refuse a call without an objective, saying what to pass."""
+    if closure is None:
+        raise ValueError(
+            "step lacks closure: call step(Objective(model, likelihood, inputs, "
+            "targets)); it takes the gradient itself, so loss.backward() goes"
+        )
+    if isinstance(closure, Objective | Accumulated):
+        return closure
+    if isinstance(closure, nn.Module | Tensor) or not callable(closure):
+        raise TypeError(
+            "closure must be an Objective, or a function that returns the loss, got "
+            f"{type(closure).__name__}"
+        )
+    return Closure(closure)
+
+
+def refuse_scaled_gradients(optimiser: Any) -> None:
+    """Refuse to be stepped by a `GradScaler`, which is the one to set `grad_scale`."""
+    if "grad_scale" in vars(optimiser):
+        # A scaler that catches this error may go on to its next step.
+        del optimiser.grad_scale, optimiser.found_inf
+        raise RuntimeError(
+            f"GradScaler cannot step {type(optimiser).__name__}, which takes the "
+            "gradient itself and measures the loss more than once: use autocast with "
+            "dtype=torch.bfloat16, which needs no scaler, and call "
+            "optimizer.step(objective); steps that are not finite are refused anyway"
+        )

@@ -1,0 +1,248 @@
+r"""How the loss bends along one direction: $d^\top C d$, for several $C$.
+
+A curvature is a value that is passed in. It sees the point at which a step starts and
+the direction and answers with one number. Sums over examples are the objective's own
+and means the point's, hence normalised like its loss.
+"""
+
+import dataclasses
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from adamqlr import rules
+from adamqlr.torch.objective import Objective
+from adamqlr.torch.point import (
+    Point,
+    as_objective,
+    bare,
+    inner_product,
+    scalar_dtype,
+)
+from adamqlr.torch.products import tangents
+
+
+class Trial(NamedTuple):
+    r"""The loss seen at a distance.
+
+    Attributes:
+        distance: $h$.
+        change: $f(\theta - h d) - f(\theta)$ of the batch, or the part, looked at.
+    """
+
+    distance: Tensor
+    change: Tensor
+
+
+class Look(NamedTuple):
+    r"""What one look along a direction shows, in float64 on the CPU.
+
+    Attributes:
+        curvature: $d^\top C d$.
+        trial: the loss at a distance, if it came with the curvature at no cost; `None`
+            if it takes an evaluation of its own, which then is best spent on the step
+            that was chosen.
+    """
+
+    curvature: Tensor
+    trial: Trial | None = None
+
+
+class Curvature(Protocol):
+    """Looks from a point along `direction`.
+
+    Exact curvatures are derivatives at the point and make no use of `reach`, the last
+    step's size; it is there for those that evaluate the model at a distance.
+    """
+
+    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+        r"""Measure $d^\top C d$ of the batch that the point belongs to."""
+        ...
+
+
+class OutputMetric(Protocol):
+    """A curvature that is a metric on the outputs, pulled back to the parameters."""
+
+    def length(self, objective: Objective, outputs: Tensor, tangent: Tensor) -> Tensor:
+        """Summed square length of a change of the outputs."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Fisher:
+    r"""True Fisher information, $\mathrm{E}_B[(Jd)^\top F_z\, (Jd)]$.
+
+    One forward-mode product gives $Jd$, the outputs' derivative along $d$; the
+    likelihood measures its length (Martens and Grosse 2015, appendix C). A model with
+    an operation that has no forward mode gets the product by two backward passes.
+    """
+
+    def length(self, objective: Objective, outputs: Tensor, tangent: Tensor) -> Tensor:
+        """See `OutputMetric`."""
+        with torch.autocast(outputs.device.type, enabled=False):
+            return objective.sum(objective.likelihood.fisher(outputs, tangent))
+
+    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+        """See `Curvature`."""
+        return _pulled_back(self, point, direction)
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussNewton:
+    r"""Generalised Gauss-Newton, $\mathrm{E}_B[(Jd)^\top \nabla_z^2 \ell\, (Jd)]$.
+
+    Needs only the likelihood's `loss`, so any loss of the outputs will do; where it is
+    convex in the outputs the curvature is never negative.
+    """
+
+    def length(self, objective: Objective, outputs: Tensor, tangent: Tensor) -> Tensor:
+        r"""See `OutputMetric`; here $\partial_s^2 \sum_i w_i \ell(z_i + s t_i)$."""
+        with torch.enable_grad():
+            s = torch.zeros((), dtype=tangent.dtype, device=tangent.device)
+            s.requires_grad_()
+            loss = objective.sum(objective.losses(outputs + s * tangent))
+            (slope,) = torch.autograd.grad(loss, s, create_graph=True)
+            (bend,) = torch.autograd.grad(slope, s)
+        return bend
+
+    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+        """See `Curvature`."""
+        return _pulled_back(self, point, direction)
+
+
+def _pulled_back(metric: OutputMetric, point: Point, direction: list[Tensor]) -> Look:
+    along = tangents(type(metric).__name__, point, direction)
+    (curvature,) = point.means(_lengths(metric, point, along))
+    return Look(curvature)
+
+
+def _lengths(metric: OutputMetric, point: Point, along: list[Tensor]) -> list[Tensor]:
+    return [
+        metric.length(as_objective(type(metric).__name__, part), outputs, tangent)
+        for part, outputs, tangent in zip(
+            point.parts, point.outputs, along, strict=True
+        )
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    r"""Curvature and loss from one evaluation of the model at a distance.
+
+    The outputs' difference $(z(\theta) - z(\theta - h d)) / h$ stands for $Jd$, and the
+    loss of the same evaluation tells how well the model predicts. A plain second call
+    of the model, so every model can be probed.
+
+    $h$ is the last step's size, so that the probe sees what a step of that size does,
+    but no less than where the difference drowns in the parameters' rounding:
+    $h |d| \ge \sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$, with $\epsilon$ of the
+    parameters' type, or of autocast's, and $P$ their number. The first probe is there.
+
+    Args:
+        metric: measures the change of the outputs: `Fisher()` or `GaussNewton()`.
+    """
+
+    metric: OutputMetric = Fisher()
+
+    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+        """See `Curvature`."""
+        for part in point.parts:
+            as_objective("Probe", part)
+        distance = max(reach, _shortest_probe(point, direction))
+        moved = point.outputs_at(direction, distance)
+        along = [
+            (z.to(scalar_dtype([z])) - there.to(scalar_dtype([z]))) / distance
+            for z, there in zip(point.outputs, moved, strict=True)
+        ]
+        curvature, loss, there = point.means(
+            _lengths(self.metric, point, along),
+            point.loss_sums(point.outputs),
+            point.loss_sums(moved),
+        )
+        trial = Trial(torch.tensor(distance, dtype=torch.float64), there - loss)
+        return Look(curvature, trial)
+
+
+def _shortest_probe(point: Point, direction: list[Tensor]) -> float:
+    # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
+    params = point.params
+    epsilon = max(torch.finfo(dtype).eps for dtype in _computing_dtypes(params))
+    numbers = sum(param.numel() for param in params)
+    squares = inner_product(params, params), inner_product(direction, direction)
+    size, length = [float(square.sqrt()) for square in point.agreed(*squares)]
+    return epsilon**0.5 * (size + 0.01 * numbers**0.5) / (length or 1)
+
+
+def _computing_dtypes(params: list[Tensor]) -> set[torch.dtype]:
+    """The types in which the model computes, autocast's among them."""
+    devices = {param.device.type for param in params}
+    casts = {torch.get_autocast_dtype(d) for d in devices if _autocasts(d)}
+    return {param.dtype for param in params} | casts
+
+
+def _autocasts(device: str) -> bool:
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hessian:
+    r"""Second derivative of the loss itself, $d^\top \nabla^2 f\, d$.
+
+    Takes any closure that returns the loss.
+
+    Args:
+        signed: keep negative curvature, as the paper does. Its step then *climbs*
+            wherever damping does not outweigh it. By default the magnitude is taken,
+            so that negative curvature bounds a step as positive curvature does; the
+            damping is added to it, which keeps the bend away from zero.
+    """
+
+    signed: bool = False
+
+    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+        """See `Curvature`."""
+        bends = []
+        for part, start in zip(point.parts, point.starts, strict=True):
+            # Of the attention kernels only this one has second derivatives.
+            with start.again(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+                model = None if part.model is None else bare(part.model)
+                loss = part.sum(part.losses(part.predict(model)))  # type: ignore[arg-type]
+                bends.append(_second_derivative(loss, point.params, direction))
+        (curvature,) = point.means(bends)
+        return Look(curvature if self.signed else abs(curvature))
+
+
+def _second_derivative(
+    loss: Tensor, params: list[Tensor], direction: list[Tensor]
+) -> Tensor:
+    grads = torch.autograd.grad(loss, params, create_graph=True, allow_unused=True)
+    slope = sum(
+        (g * d).sum() for g, d in zip(grads, direction, strict=True) if g is not None
+    )
+    if not isinstance(slope, Tensor) or not slope.requires_grad:
+        return torch.zeros_like(loss)
+    products = torch.autograd.grad(slope, params, allow_unused=True)
+    used = [(p, d) for p, d in zip(products, direction, strict=True) if p is not None]
+    return inner_product(*[list(column) for column in zip(*used, strict=True)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Subsampled:
+    """Another curvature, measured on each `every`-th example of the batch only.
+
+    Args:
+        curvature: the one to measure.
+        every: 4 means a quarter of the batch, at a quarter of the cost.
+    """
+
+    curvature: Curvature
+    every: int
+
+    def __post_init__(self) -> None:
+        rules.check_range("every", self.every, 1)
+
+    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+        """See `Curvature`."""
+        return self.curvature.look(point.part(self.every), direction, reach)

@@ -1,0 +1,72 @@
+"""Where to go: functions from gradients to directions, with a memory they update.
+
+A direction of your own is a function like these. It may keep tensors in `states`, a
+dict for each parameter, and read its settings from `group`; whatever it adds to
+`QLR`'s groups by name, checkpoints carry.
+"""
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Direction(Protocol):
+    """Maps gradients to directions; the length and the sign do not matter."""
+
+    def __call__(
+        self,
+        grads: list[Tensor],
+        params: list[Tensor],
+        states: list[dict[str, Any]],
+        group: dict[str, Any],
+    ) -> list[Tensor]:
+        """One direction for each gradient, in tensors of their own."""
+        ...
+
+
+def adam(
+    grads: list[Tensor],
+    params: list[Tensor],
+    states: list[dict[str, Any]],
+    group: dict[str, Any],
+) -> list[Tensor]:
+    r"""Adam's, $\hat m / (\sqrt{\hat v} + \epsilon)$, with `betas` and `eps`."""
+    (b1, b2), eps = group["betas"], group["eps"]
+    for state, param in zip(states, params, strict=True):
+        if not state:
+            state["exp_avg"] = torch.zeros_like(param)
+            state["exp_avg_sq"] = torch.zeros_like(param)
+            state["step"] = 0
+        state["step"] += 1
+    means = [state["exp_avg"] for state in states]
+    squares = [state["exp_avg_sq"] for state in states]
+    torch._foreach_lerp_(means, grads, 1 - b1)
+    torch._foreach_mul_(squares, b2)
+    torch._foreach_addcmul_(squares, grads, grads, 1 - b2)
+    roots = torch._foreach_div(squares, [1 - b2 ** s["step"] for s in states])
+    torch._foreach_sqrt_(roots)
+    torch._foreach_add_(roots, eps)
+    torch._foreach_mul_(roots, [1 - b1 ** s["step"] for s in states])
+    return list(torch._foreach_div(means, roots))
+
+
+def sgd(
+    grads: list[Tensor],
+    params: list[Tensor],
+    states: list[dict[str, Any]],
+    group: dict[str, Any],
+) -> list[Tensor]:
+    r"""The gradient, or with `momentum` $\mu$ the running sum $b \gets \mu b + g$."""
+    if group["momentum"] is None:
+        return [grad.clone() for grad in grads]
+    for state, param in zip(states, params, strict=True):
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(param)
+    sums = [state["momentum_buffer"] for state in states]
+    torch._foreach_mul_(sums, group["momentum"])
+    torch._foreach_add_(sums, grads)
+    return [total.clone() for total in sums]

@@ -1,0 +1,217 @@
+r"""Where a step starts: the objective at $\theta$, and how to look from there."""
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from adamqlr.torch.objective import Accumulated, Closure, Objective, Tally
+from adamqlr.torch.replay import Start, shifted
+
+Part = Objective | Closure
+
+
+class Point:
+    r"""An objective at the parameters $\theta$ at which a step takes its gradient.
+
+    Sums over examples are gathered from all micro-batches and all processes before
+    one division, so that every mean is that of the joined batch.
+
+    Attributes:
+        parts: the micro-batches.
+        params: those that are trained.
+        starts: the random state and buffers that each part's evaluation began with.
+        outputs: the model's, of each part.
+        tally: what the means are over.
+        loss: $f(\theta)$.
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[Part],
+        params: list[Tensor],
+        starts: list[Start],
+        outputs: list[Tensor],
+        losses: list[Tensor],
+    ):
+        self.parts, self.params = tuple(parts), params
+        self.starts, self.outputs = starts, outputs
+        self.group = _process_group(self.parts[0].model)
+        tallies = [p.tally(v) for p, v in zip(self.parts, losses, strict=True)]
+        counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]
+        if self.group is not None:
+            counts = self._gathered(torch.tensor(counts, device=params[0].device))
+        self.tally = Tally(*[float(number) for number in counts])
+        sums = [p.sum(v) for p, v in zip(self.parts, losses, strict=True)]
+        (self.loss,) = self.means(sums)
+
+    def means(self, *sums: list[Tensor]) -> list[Tensor]:
+        """Means of the whole batch from sums over each part, as float64 on the CPU.
+
+        All in one transfer, since each would wait for the device.
+        """
+        dtype = scalar_dtype(self.params)
+        each = [torch.stack([s.detach().to(dtype) for s in row]).sum() for row in sums]
+        gathered = self._gathered(torch.stack(each))
+        return list(gathered.cpu().double() / (self.tally.total or 1))
+
+    def _gathered(self, own: Tensor) -> Tensor:
+        if self.group is not None:
+            own = own.double()
+            torch.distributed.all_reduce(own, group=self.group)
+        return own
+
+    def agreed(self, *scalars: Tensor) -> list[Tensor]:
+        """Scalars that all processes have, the same to the last bit, on the CPU."""
+        dtype = scalar_dtype(self.params)
+        device = scalars[0].device
+        own = torch.stack([s.detach().to(device, dtype) for s in scalars])
+        processes = 1 if self.group is None else self.group.size()
+        return list(self._gathered(own).cpu().double() / processes)
+
+    def examples(self) -> float:
+        r"""How many examples a mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
+
+        Their number without weights; of a mask, how many it keeps (Kish 1965).
+        """
+        return self.tally.total**2 / (self.tally.squares or 1)
+
+    def loss_sums(self, outputs: list[Tensor]) -> list[Tensor]:
+        """Summed loss of each part, for `means`."""
+        return [
+            part.sum(part.losses(z))
+            for part, z in zip(self.parts, outputs, strict=True)
+        ]
+
+    @torch.no_grad()
+    def outputs_at(self, direction: list[Tensor], distance: float) -> list[Tensor]:
+        r"""The outputs at $\theta - h d$, of each part."""
+        with shifted(self.params, direction, distance):
+            return self._replayed(self.parts)
+
+    def _replayed(self, parts: Iterable[Part]) -> list[Tensor]:
+        outputs = []
+        for part, start in zip(parts, self.starts, strict=True):
+            with start.again():
+                # The wrapper is for gradients alone: it would broadcast buffers here.
+                outputs.append(part.predict(_unwrapped(part.model)))  # type: ignore[arg-type]
+        return outputs
+
+    @torch.no_grad()
+    def part(self, every: int) -> Point:
+        """The same point on each `every`-th example of each part."""
+        parts = [as_objective("Subsampled", part).part(every) for part in self.parts]
+        outputs = self._replayed(parts)
+        losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
+        return Point(parts, self.params, self.starts, outputs, losses)
+
+
+def gradient(
+    objective: Objective | Accumulated | Closure, params: list[Tensor]
+) -> Point:
+    r"""Fill the parameters' `grad` with $\nabla f$ and keep what a look needs."""
+    starts, outputs, losses = [], [], []
+    scale = 0.0
+    for number, part in enumerate(objective.parts):
+        last = number == len(objective.parts) - 1
+        starts.append(Start(part.model))
+        with torch.enable_grad(), _synchronised(part.model, last):
+            predicted = part.predict(part.model)  # type: ignore[arg-type]
+            values = part.losses(predicted)
+            scale = scale or part.tally(values).total or 1
+            with torch.autocast(values.device.type, enabled=False):
+                (part.sum(values) / scale).backward()
+        outputs.append(predicted.detach())
+        losses.append(values.detach())
+    params = [param for param in params if param.grad is not None]
+    if not params:
+        raise ValueError(
+            "no parameter of the optimiser has a gradient of this objective: pass the "
+            "parameters of its model, with requires_grad=True"
+        )
+    point = Point(objective.parts, params, starts, outputs, losses)
+    # What was averaged so far: the processes, and each part over the first's examples.
+    processes = 1 if point.group is None else point.group.size()
+    factor = processes * scale / (point.tally.total or 1)
+    if factor != 1:
+        torch._foreach_mul_([p.grad for p in params if p.grad is not None], factor)
+    return point
+
+
+def as_objective(asking: str, part: Any) -> Objective:
+    """The objective that `asking` needs, or an error that says how to pass one."""
+    if not isinstance(part, Objective):
+        raise TypeError(
+            f"{asking} needs the model's outputs, which a plain closure does not show: "
+            "call step(Objective(model, likelihood, inputs, targets)), or use "
+            "curvature=Hessian() and no kl_budget, which take any closure"
+        )
+    return part
+
+
+def bare(model: nn.Module) -> nn.Module:
+    """The module inside `DistributedDataParallel` and `torch.compile`."""
+    while True:
+        if isinstance(model, DistributedDataParallel):
+            model = model.module
+        elif _uncompiled(model) is not model:
+            model = _uncompiled(model)
+        else:
+            return model
+
+
+def scalar_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
+    """The type of the method's scalars: as wide as the parameters, float32 at least."""
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
+
+
+def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
+    """Sum of products over two lists, in `scalar_dtype` also for bfloat16 tensors."""
+    dtype = scalar_dtype(a)
+    products = [
+        torch.dot(x.detach().reshape(-1).to(dtype), y.detach().reshape(-1).to(dtype))
+        for x, y in zip(a, b, strict=True)
+    ]
+    if not products:
+        return torch.zeros((), dtype=dtype)
+    return torch.stack([product.to(products[0].device) for product in products]).sum()
+
+
+def _uncompiled(model: nn.Module) -> nn.Module:
+    # By the name of its part: the class's own module takes seconds to import.
+    inner = model._modules.get("_orig_mod")
+    return model if inner is None else inner
+
+
+def _unwrapped(model: nn.Module | None) -> nn.Module | None:
+    return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+def _distributed(model: nn.Module | None) -> DistributedDataParallel | None:
+    inner = None if model is None else _uncompiled(model)
+    return inner if isinstance(inner, DistributedDataParallel) else None
+
+
+def _process_group(model: nn.Module | None) -> torch.distributed.ProcessGroup | None:
+    wrapper = _distributed(model)
+    return None if wrapper is None else wrapper.process_group
+
+
+def _synchronised(
+    model: nn.Module | None, last: bool
+) -> contextlib.AbstractContextManager[None]:
+    """Processes exchange gradients once, after the last part's."""
+    wrapper = _distributed(model)
+    return contextlib.nullcontext() if last or wrapper is None else wrapper.no_sync()

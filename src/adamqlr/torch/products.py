@@ -1,0 +1,92 @@
+"""The outputs' exact derivative along a direction, $Jd$."""
+
+import warnings
+import weakref
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from adamqlr.torch.objective import Objective
+from adamqlr.torch.point import Point, as_objective, bare
+from adamqlr.torch.replay import Start
+
+# Models whose forward-mode derivative was tried in vain, not to try at each step.
+_WITHOUT_FORWARD_MODE: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()
+
+
+def tangents(asking: str, point: Point, direction: list[Tensor]) -> list[Tensor]:
+    """$Jd$ of each part, with the step's own dropout masks and buffers."""
+    # Of the attention kernels only this one has derivatives of every kind.
+    with sdpa_kernel(SDPBackend.MATH):
+        return [
+            _tangent(as_objective(asking, part), start, point.params, direction)
+            for part, start in zip(point.parts, point.starts, strict=True)
+        ]
+
+
+def _tangent(
+    objective: Objective, start: Start, params: list[Tensor], direction: list[Tensor]
+) -> Tensor:
+    model = bare(objective.model)
+    if model not in _WITHOUT_FORWARD_MODE:
+        try:
+            with start.again():
+                return forward_product(objective, params, direction)
+        except torch.OutOfMemoryError:
+            raise
+        except (NotImplementedError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+        _WITHOUT_FORWARD_MODE.add(model)
+        warnings.warn(
+            f"{type(model).__name__} has no forward-mode derivative ({reason}); its "
+            "exact product is taken by two backward passes, which costs more. Probe() "
+            "needs neither",
+            stacklevel=2,
+        )
+    with start.again():
+        return double_backward_product(objective, params, direction)
+
+
+@torch.no_grad()
+def forward_product(
+    objective: Objective, params: list[Tensor], direction: list[Tensor]
+) -> Tensor:
+    """$Jd$ by forward mode: each operation carries its derivative along.
+
+    Dual numbers rather than `torch.func.jvp`: that changes the memory layout inside
+    attention, and with it which elements a dropout of the same seed keeps.
+    """
+    model = bare(objective.model)
+    along = {id(p): d for p, d in zip(params, direction, strict=True)}
+    with forward_ad.dual_level():
+        duals = {
+            name: forward_ad.make_dual(param.detach(), along[id(param)])
+            for name, param in model.named_parameters()
+            if id(param) in along
+        }
+
+        def moving(*args: Tensor, **named: Tensor) -> Tensor:
+            return functional_call(model, duals, args, named)
+
+        outputs = objective.predict(moving)
+        tangent = forward_ad.unpack_dual(outputs).tangent
+        return torch.zeros_like(outputs) if tangent is None else tangent
+
+
+def double_backward_product(
+    objective: Objective, params: list[Tensor], direction: list[Tensor]
+) -> Tensor:
+    r"""$Jd$ by two backward passes: the derivative of $u^\top J d$ by $u$."""
+    with torch.enable_grad():
+        outputs = objective.predict(bare(objective.model))
+        u = torch.zeros_like(outputs, requires_grad=True)
+        pulled = torch.autograd.grad(
+            outputs, params, u, create_graph=True, allow_unused=True
+        )
+        used = [(p, d) for p, d in zip(pulled, direction, strict=True) if p is not None]
+        products, directions = zip(*used, strict=True)
+        (tangent,) = torch.autograd.grad(products, u, directions)
+    return tangent

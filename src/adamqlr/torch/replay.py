@@ -1,0 +1,100 @@
+"""The same evaluation again: same random numbers, same buffers, none of them spent.
+
+A step evaluates the model up to three times. All must see one dropout mask and one set
+of batch-norm statistics, and only the gradient's forward pass may leave a trace.
+"""
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+class Start:
+    """The random state and the buffers that an evaluation of `model` starts from."""
+
+    def __init__(self, model: nn.Module | None):
+        self.model = model
+        tensors = [] if model is None else list(model.parameters())
+        self.devices = sorted(
+            {t.device for t in tensors if t.device.type not in ("cpu", "meta")}, key=str
+        )
+        self.random = _random_states(self.devices)
+        self.buffers = _buffers(model)
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """Start from here for a while, then leave all as it was found."""
+        random, buffers = _random_states(self.devices), _buffers(self.model)
+        try:
+            _set_random_states(self.devices, self.random)
+            _set_buffers(self.buffers)
+            yield
+        finally:
+            _set_random_states(self.devices, random)
+            _set_buffers(buffers)
+
+
+_Buffer = tuple[nn.Module, str, Tensor, Tensor]
+
+
+def _buffers(model: nn.Module | None) -> list[_Buffer]:
+    """Each buffer's owner, name, tensor and a copy of its contents."""
+    if model is None:
+        return []
+    return [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
+
+
+@torch.no_grad()
+def _set_buffers(buffers: list[_Buffer]) -> None:
+    for module, name, buffer, contents in buffers:
+        buffer.copy_(contents)
+        # Where a module has put another tensor in its place, put this one back.
+        if getattr(module, name) is not buffer:
+            setattr(module, name, buffer)
+
+
+def _random_states(devices: list[torch.device]) -> list[Tensor]:
+    states = [torch.get_device_module(d).get_rng_state(d) for d in devices]
+    return [torch.get_rng_state(), *states]
+
+
+def _set_random_states(devices: list[torch.device], states: list[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    for device, state in zip(devices, states[1:], strict=True):
+        torch.get_device_module(device).set_rng_state(state, device)
+
+
+@contextlib.contextmanager
+def shifted(
+    params: list[Tensor], direction: list[Tensor], distance: float
+) -> Iterator[None]:
+    r"""Have the parameters at $\theta - h d$ for a while, then bit for bit at $\theta$.
+
+    In place, so that compiled and wrapped models, hooks and custom kernels see the
+    tensors they know. Subtracting and adding back would not give the same bits.
+    """
+    with torch.no_grad():
+        kept = [param.clone() for param in params]
+        try:
+            move(params, direction, -distance)
+            yield
+        finally:
+            torch._foreach_copy_(params, kept)
+            torch.clear_autocast_cache()
+
+
+@torch.no_grad()
+def move(params: list[Tensor], direction: list[Tensor], distance: float) -> None:
+    """Move parameters in place."""
+    torch._foreach_add_(params, direction, alpha=distance)
+    # Autocast keeps copies of the parameters, which it believes not to change.
+    torch.clear_autocast_cache()
