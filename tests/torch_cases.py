@@ -10,6 +10,8 @@ from torch.nn import functional
 from adamqlr import jax as in_jax
 from adamqlr import torch as in_torch
 
+torch.set_num_threads(1)  # the tests' networks are too small to share
+
 
 def _normal(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape)
