@@ -87,6 +87,7 @@ def test_fifty_steps_agree(case, curvature, x64):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in PAIRS if case not in NETWORKS])
 def test_other_likelihoods_agree(case, x64):
     assert_same(
@@ -97,6 +98,7 @@ def test_other_likelihoods_agree(case, x64):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "curvature, changes",
     [
@@ -116,6 +118,7 @@ def test_every_setting_agrees(curvature, changes, x64):
     )
 
 
+@pytest.mark.slow
 def test_sgdqlr_agrees(x64):
     assert_same(
         "MLP, categorical",

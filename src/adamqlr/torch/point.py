@@ -120,7 +120,8 @@ def gradient(
 ) -> Point:
     r"""Fill the parameters' `grad` with $\nabla f$ and keep what a look needs."""
     starts, outputs, losses = [], [], []
-    scale = 0.0
+    # Processes must agree on it before they know each other's examples.
+    scale = 0.0 if _process_group(objective.parts[0].model) is None else 1.0
     for number, part in enumerate(objective.parts):
         last = number == len(objective.parts) - 1
         starts.append(Start(part.model))
@@ -139,7 +140,7 @@ def gradient(
             "parameters of its model, with requires_grad=True"
         )
     point = Point(objective.parts, params, starts, outputs, losses)
-    # What was averaged so far: the processes, and each part over the first's examples.
+    # So far the mean is over processes, and over the first part's examples at best.
     processes = 1 if point.group is None else point.group.size()
     factor = processes * scale / (point.tally.total or 1)
     if factor != 1:
