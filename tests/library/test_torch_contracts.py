@@ -65,7 +65,7 @@ def test_a_group_with_a_rate_of_zero_stays_and_the_others_do_not_notice(curvatur
     )  # fmt: skip
     losses = [trained(net, o, x, y) for net, o in zip(nets, optimisers, strict=True)]
     assert nets[0][0].weight.equal(small_net()[0].weight)
-    # A first probe's distance is by the size of all parameters, hence not to all digits.
+    # A first probe's distance is by the size of all parameters.
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)
 
 

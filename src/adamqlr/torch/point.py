@@ -49,7 +49,8 @@ class Point:
         tallies = [p.tally(v) for p, v in zip(self.parts, losses, strict=True)]
         counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]
         if self.group is not None:
-            counts = self._gathered(torch.tensor(counts, device=params[0].device))
+            own = torch.tensor(counts, dtype=torch.float64, device=params[0].device)
+            counts = self._gathered(own)
         self.tally = Tally(*[float(number) for number in counts])
         sums = [p.sum(v) for p, v in zip(self.parts, losses, strict=True)]
         (self.loss,) = self.means(sums)

@@ -1,0 +1,107 @@
+"""Cost of a training step against `torch.optim.Adam(foreach=True)`: time and memory.
+
+    python benchmarks/torch_step_cost.py [--rounds 15] [--problem ResNet]
+
+Steps of all optimisers take turns in one process, so that the machine's noise meets
+them alike; what is reported is the median over rounds of each one's time over Adam's.
+Memory is the most that tensors held at once during a step, by torch's own profiler on
+a CPU and its allocator on a GPU, without what was there before the first step.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from torch_models import PROBLEMS, problem
+
+from adamqlr.torch import AdamQLR, Categorical, Fisher, Objective
+
+Step = Callable[[], Any]
+
+
+def adam_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, foreach=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        logits = model(x)
+        nn.functional.cross_entropy(logits.flatten(0, -2), y.flatten()).backward()
+        optimizer.step()
+
+    return step
+
+
+def qlr_step(
+    model: nn.Module, x: torch.Tensor, y: torch.Tensor, **settings: Any
+) -> Step:
+    optimizer = AdamQLR(model.parameters(), kl_budget=1e-5, **settings)
+    return lambda: optimizer.step(Objective(model, Categorical(), x, y))
+
+
+STEPS: dict[str, Callable[..., Step]] = {
+    "Adam": adam_step,
+    "probe": qlr_step,
+    "exact": lambda *data: qlr_step(*data, curvature=Fisher()),
+    "exact, no trial": lambda *data: qlr_step(*data, curvature=Fisher(), damping=None),
+}
+
+
+def peak_bytes(step: Step) -> int:
+    """The most bytes a step held beyond what it began with."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        step()
+    held = peak = 0
+    # Each allocation and release, in the order they happened.
+    for event in profile.profiler.kineto_results.events():  # type: ignore[union-attr]
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    return peak
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="steps of each")
+    parser.add_argument("--problem", default="", help="only those whose name has this")
+    arguments = parser.parse_args()
+
+    table = Table(title=f"a step's cost over Adam's (torch {torch.__version__}, CPU)")
+    table.add_column("network")
+    table.add_column("optimiser")
+    for column in ("time", "peak memory", "beyond Adam's, in parameters", "Adam's ms"):
+        table.add_column(column, justify="right")
+    for name in [name for name in PROBLEMS if arguments.problem in name]:
+        steps = {key: make(*problem(name)) for key, make in STEPS.items()}
+        for step in steps.values():
+            step()  # states and kernels are made at the first
+        seconds: dict[str, list[float]] = {key: [] for key in steps}
+        for _ in range(arguments.rounds):
+            for key, step in steps.items():
+                start = time.perf_counter()
+                step()
+                seconds[key].append(time.perf_counter() - start)
+        peaks = {key: peak_bytes(step) for key, step in steps.items()}
+        size = 4 * sum(param.numel() for param in problem(name)[0].parameters())
+        for key in steps:
+            pairs = zip(seconds[key], seconds["Adam"], strict=True)
+            table.add_row(
+                name,
+                key,
+                f"{statistics.median([a / b for a, b in pairs]):.2f}",
+                f"{peaks[key] / peaks['Adam']:.2f}",
+                f"{(peaks[key] - peaks['Adam']) / size:+.2f}",
+                f"{1e3 * statistics.median(seconds['Adam']):.1f}",
+            )
+        table.add_section()
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()
