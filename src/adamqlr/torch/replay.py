@@ -79,22 +79,28 @@ def shifted(
 ) -> Iterator[None]:
     r"""Have the parameters at $\theta - h d$ for a while, then bit for bit at $\theta$.
 
-    In place, so that compiled and wrapped models, hooks and custom kernels see the
-    tensors they know. Subtracting and adding back would not give the same bits.
+    The parameters stay the objects that compiled and wrapped models, hooks and custom
+    kernels know; what they hold is exchanged, which spares a copy there and one back.
     """
     with torch.no_grad():
-        kept = [param.clone() for param in params]
+        kept = [param.data for param in params]
+        there = torch._foreach_add(kept, direction, alpha=-distance)
         try:
-            move(params, direction, -distance)
+            _exchange(params, list(there))
             yield
         finally:
-            torch._foreach_copy_(params, kept)
-            torch.clear_autocast_cache()
+            _exchange(params, kept)
+
+
+def _exchange(params: list[Tensor], contents: list[Tensor]) -> None:
+    for param, content in zip(params, contents, strict=True):
+        param.data = content
+    # Autocast keeps copies of the parameters, which it believes not to change.
+    torch.clear_autocast_cache()
 
 
 @torch.no_grad()
 def move(params: list[Tensor], direction: list[Tensor], distance: float) -> None:
     """Move parameters in place."""
     torch._foreach_add_(params, direction, alpha=distance)
-    # Autocast keeps copies of the parameters, which it believes not to change.
     torch.clear_autocast_cache()

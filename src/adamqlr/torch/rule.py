@@ -69,6 +69,7 @@ class QLR(torch.optim.Optimizer):
     `loss = optimizer.step(objective)` takes the gradient, looks along the direction,
     tries and makes the step, and returns the loss before it. `optimizer.info` says what
     it did. There is no learning rate; `lr` is a factor on $\alpha$ for schedulers.
+    Gradients are released within the step; `clip` is where to look at them.
 
     Args:
         params: tensors, or groups of them. Groups may differ in `lr`, `weight_decay`
@@ -192,6 +193,10 @@ class QLR(torch.optim.Optimizer):
 
         products = inner_product(grads, direction), inner_product(direction, direction)
         slope, square_norm = point.agreed(*products)
+        # Held no longer than needed, they do not add to what the look takes.
+        del grads, updates
+        for param in params:
+            param.grad = None
         look = Look(torch.full_like(slope, torch.nan))
         if sound:
             look = self.curvature.look(point, direction, common["reach"])
@@ -253,7 +258,7 @@ class QLR(torch.optim.Optimizer):
         update = {id(param): u for param, u in zip(params, updates, strict=True)}
         directions: list[Tensor] = []
         for group, members in self._members():
-            own, states = [update[id(p)] for p in members], []
+            own = [update[id(param)] for param in members]
             states = [self.state[param] for param in members]
             directions += self.direction(own, members, states, group)
         return directions
