@@ -61,7 +61,7 @@ def peak_bytes(step: Step) -> int:
     # Each allocation and release, in the order they happened.
     for event in profile.profiler.kineto_results.events():  # type: ignore[union-attr]
         if event.name() == "[memory]":
-            held += event.nbytes()
+            held += event.nbytes()  # type: ignore[attr-defined] - not in its stub
             peak = max(peak, held)
     return peak
 
