@@ -10,6 +10,8 @@ is written with operators alone, so that it takes Python floats, JAX scalars and
 scalars alike, and each equation of the method stands in the project once.
 """
 
+import enum
+from collections.abc import Mapping
 from typing import Any
 
 # Floats, JAX scalars and torch scalars have no common type to name.
@@ -22,6 +24,14 @@ TRUST_BELOW, TRUST_ABOVE = 1 / 4, 3 / 4
 # Damping may not grow until `bend` overflows: then every later step would be refused,
 # also those of healthy batches. In float32, 1e16 leaves 22 orders for the direction.
 DAMPING_CEILING = 1e16
+
+
+class Limit(enum.IntEnum):
+    """What decided the length of a step."""
+
+    MODEL = 0
+    KL_BUDGET = 1
+    MAX_STEP_SIZE = 2
 
 
 def bend(curvature: Scalar, damping: Scalar, square_norm: Scalar) -> Scalar:
@@ -117,6 +127,36 @@ def next_damping(
     damping = damping * (damping > floor) + floor * (damping <= floor)
     ceiling = DAMPING_CEILING
     return damping * (damping < ceiling) + ceiling * (damping >= ceiling)
+
+
+# Lowest and highest value of each setting, and whether the lowest itself is too low.
+_RANGES = {
+    "damping": (0, float("inf"), True),
+    "damping_decrease": (0, 1, True),
+    "damping_increase": (1, float("inf"), False),
+    "damping_floor": (0, float("inf"), False),
+    "rescale": (0, float("inf"), True),
+    "max_step_size": (0, float("inf"), True),
+    "kl_budget": (0, float("inf"), True),
+    "ratio_every": (1, float("inf"), False),
+}
+_MAY_BE_NONE = {"damping", "max_step_size", "kl_budget"}
+
+
+def check_settings(settings: Mapping[str, Scalar]) -> None:
+    """Refuse settings of the rule that are out of range; others are not looked at.
+
+    Raises:
+        ValueError: one is outside its range.
+        TypeError: one is no number at all.
+    """
+    for name, (low, high, open_low) in _RANGES.items():
+        value = settings[name]
+        if value is None and name in _MAY_BE_NONE:
+            continue
+        if value is None or isinstance(value, str):
+            raise TypeError(f"{name} must be a number, got {value!r}")
+        check_range(name, value, low, high, open_low=open_low)
 
 
 def check_range(

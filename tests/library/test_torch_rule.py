@@ -176,18 +176,18 @@ def test_dead_units_leave_parameters_and_damping():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"damping": 0.0}, r"damping must lie in \(0, inf\], got 0.0"),
+        ({"damping": 0.0}, r"damping must lie in \(0, inf\), got 0.0"),
         ({"damping_decrease": 1.5}, r"damping_decrease must lie in \(0, 1\], got 1.5"),
         ({"damping_increase": 0.9}, r"damping_increase must lie in \[1, inf\]"),
-        ({"damping_floor": -1.0}, r"damping_floor must lie in \[0, inf\], got -1.0"),
-        ({"rescale": 0.0}, r"rescale must lie in \(0, inf\], got 0.0"),
-        ({"max_step_size": -2.0}, r"max_step_size must lie in \(0, inf\], got -2.0"),
-        ({"kl_budget": 0.0}, r"kl_budget must lie in \(0, inf\], got 0.0"),
-        ({"ratio_every": 0}, r"ratio_every must lie in \[1, inf\], got 0"),
+        ({"damping_floor": -1.0}, r"damping_floor must lie in \[0, inf\), got -1.0"),
+        ({"rescale": 0.0}, r"rescale must lie in \(0, inf\), got 0.0"),
+        ({"max_step_size": -2.0}, r"max_step_size must lie in \(0, inf\), got -2.0"),
+        ({"kl_budget": 0.0}, r"kl_budget must lie in \(0, inf\), got 0.0"),
+        ({"ratio_every": 0}, r"ratio_every must lie in \[1, inf\), got 0"),
         ({"betas": (1.0, 0.9)}, r"betas\[0\] must lie in \[0, 1\), got 1.0"),
-        ({"eps": 0.0}, r"eps must lie in \(0, inf\], got 0.0"),
-        ({"lr": -1.0}, r"lr must lie in \[0, inf\], got -1.0"),
-        ({"weight_decay": -1.0}, r"weight_decay must lie in \[0, inf\], got -1.0"),
+        ({"eps": 0.0}, r"eps must lie in \(0, inf\), got 0.0"),
+        ({"lr": -1.0}, r"lr must lie in \[0, inf\), got -1.0"),
+        ({"weight_decay": -1.0}, r"weight_decay must lie in \[0, inf\), got -1.0"),
     ],
 )
 def test_bad_settings_fail_at_once(settings, message):

@@ -1,4 +1,4 @@
-"""What users hand over, checked where they hand it over."""
+"""The arguments of `update`, checked where users hand them over."""
 
 from typing import Any
 
@@ -6,33 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from adamqlr import rules
 from adamqlr.jax.curvature import ValueFn, scalar_dtype
-
-
-def check_settings(
-    *,
-    damping: float | None,
-    damping_decrease: float,
-    damping_increase: float,
-    damping_floor: float,
-    rescale: float,
-    max_step_size: float | None,
-    kl_budget: float | None,
-    ratio_every: int,
-) -> None:
-    """Refuse settings out of range."""
-    if damping is not None:
-        rules.check_range("damping", damping, 0, open_low=True)
-    rules.check_range("damping_decrease", damping_decrease, 0, 1, open_low=True)
-    rules.check_range("damping_increase", damping_increase, 1)
-    rules.check_range("damping_floor", damping_floor, 0)
-    rules.check_range("rescale", rescale, 0, open_low=True)
-    if max_step_size is not None:
-        rules.check_range("max_step_size", max_step_size, 0, open_low=True)
-    if kl_budget is not None:
-        rules.check_range("kl_budget", kl_budget, 0, open_low=True)
-    rules.check_range("ratio_every", ratio_every, 1)
 
 
 def checked_arguments(

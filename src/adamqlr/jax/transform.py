@@ -5,7 +5,6 @@ transformation), a *curvature* along it, and the *rules* that turn slope and ben
 step size and the outcome into the next damping.
 """
 
-import enum
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +13,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from adamqlr import rules
-from adamqlr.jax.arguments import check_settings, checked_arguments
+from adamqlr.jax.arguments import checked_arguments
 from adamqlr.jax.curvature import (
     Curvature,
     Fisher,
@@ -23,14 +22,6 @@ from adamqlr.jax.curvature import (
     inner_product,
     scalar_dtype,
 )
-
-
-class Limit(enum.IntEnum):
-    """What decided the length of a step."""
-
-    MODEL = 0
-    KL_BUDGET = 1
-    MAX_STEP_SIZE = 2
 
 
 class StepInfo(NamedTuple):
@@ -47,7 +38,7 @@ class StepInfo(NamedTuple):
         reduction_ratio: $\rho$; NaN where not measured.
         predicted_change: $M(\alpha) - M(0)$.
         kl_divergence: $\tfrac12 \alpha^2 d^\top C d$: nats, if $C$ is the Fisher.
-        limit: a `Limit`, what decided the step's length.
+        limit: a `rules.Limit`, what decided the step's length.
         rejected: whether the step was refused because something was not finite.
         rejections: how many steps were refused so far.
     """
@@ -148,15 +139,17 @@ def qlr(
         Clarke and Hernández-Lobato, *Studying K-FAC Heuristics by Viewing Adam through
         a Second-Order Lens*, 2024, algorithm 2 and equations 2 and 3.
     """
-    check_settings(
-        damping=damping,
-        damping_decrease=damping_decrease,
-        damping_increase=damping_increase,
-        damping_floor=damping_floor,
-        rescale=rescale,
-        max_step_size=max_step_size,
-        kl_budget=kl_budget,
-        ratio_every=ratio_every,
+    rules.check_settings(
+        {
+            "damping": damping,
+            "damping_decrease": damping_decrease,
+            "damping_increase": damping_increase,
+            "damping_floor": damping_floor,
+            "rescale": rescale,
+            "max_step_size": max_step_size,
+            "kl_budget": kl_budget,
+            "ratio_every": ratio_every,
+        }
     )
     base = optax.with_extra_args_support(base)
 
@@ -187,11 +180,11 @@ def qlr(
             budget = kl_budget * as_objective("kl_budget", value_fn).examples(params)
             excess = (rules.kl_divergence(step_size, curvature) / budget) ** 0.5
             step_size = rules.shortened(step_size, excess)
-            limit = jnp.where(excess > 1, Limit.KL_BUDGET, limit)
+            limit = jnp.where(excess > 1, rules.Limit.KL_BUDGET, limit)
         if max_step_size is not None:
             excess = abs(step_size) / max_step_size
             step_size = rules.shortened(step_size, excess)
-            limit = jnp.where(excess > 1, Limit.MAX_STEP_SIZE, limit)
+            limit = jnp.where(excess > 1, rules.Limit.MAX_STEP_SIZE, limit)
         return step_size, limit
 
     def update(

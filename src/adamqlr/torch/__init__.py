@@ -1,5 +1,6 @@
 """AdamQLR as a `torch.optim.Optimizer`: Adam says where to go, a model says how far."""
 
+from adamqlr.rules import Limit
 from adamqlr.torch.curvature import (
     Curvature,
     Fisher,
@@ -23,7 +24,7 @@ from adamqlr.torch.objective import Accumulated, Objective
 from adamqlr.torch.optimisers import SGDQLR, AdamQLR
 from adamqlr.torch.point import Point
 from adamqlr.torch.rule import QLR
-from adamqlr.torch.step import Limit, StepInfo
+from adamqlr.torch.step import StepInfo
 
 __all__ = [
     "Accumulated",

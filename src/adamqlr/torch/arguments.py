@@ -10,26 +10,10 @@ from adamqlr.torch.objective import Accumulated, Closure, Objective
 
 
 def check_settings(settings: dict[str, Any]) -> None:
-    """Refuse settings out of range."""
-    optional = {"damping", "max_step_size", "kl_budget"}
-    ranges: dict[str, dict[str, Any]] = {
-        "lr": {"low": 0},
-        "weight_decay": {"low": 0},
-        "damping": {"low": 0, "open_low": True},
-        "damping_decrease": {"low": 0, "high": 1, "open_low": True},
-        "damping_increase": {"low": 1},
-        "damping_floor": {"low": 0},
-        "rescale": {"low": 0, "open_low": True},
-        "max_step_size": {"low": 0, "open_low": True},
-        "kl_budget": {"low": 0, "open_low": True},
-        "ratio_every": {"low": 1},
-    }
-    for name, limits in ranges.items():
-        if settings[name] is None and name in optional:
-            continue
-        if not isinstance(settings[name], int | float | Tensor):
-            raise TypeError(f"{name} must be a number, got {settings[name]!r}")
-        rules.check_range(name, settings[name], **limits)
+    """Refuse settings out of range, the rule's and those that torch adds."""
+    rules.check_settings(settings)
+    rules.check_range("lr", settings["lr"], 0)
+    rules.check_range("weight_decay", settings["weight_decay"], 0)
 
 
 def checked_closure(

@@ -4,21 +4,13 @@ Pure functions of scalars, float64 on the CPU: the method costs no more than a h
 of them a step, and in tensors a division by zero is infinite and not an exception.
 """
 
-import enum
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from adamqlr import rules
-
-
-class Limit(enum.IntEnum):
-    """What decided the length of a step."""
-
-    MODEL = 0
-    KL_BUDGET = 1
-    MAX_STEP_SIZE = 2
+from adamqlr.rules import Limit
 
 
 class StepInfo(NamedTuple):
