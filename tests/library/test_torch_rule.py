@@ -178,7 +178,7 @@ def test_dead_units_leave_parameters_and_damping():
     [
         ({"damping": 0.0}, r"damping must lie in \(0, inf\), got 0.0"),
         ({"damping_decrease": 1.5}, r"damping_decrease must lie in \(0, 1\], got 1.5"),
-        ({"damping_increase": 0.9}, r"damping_increase must lie in \[1, inf\]"),
+        ({"damping_increase": 0.9}, r"damping_increase must lie in \[1, inf\)"),
         ({"damping_floor": -1.0}, r"damping_floor must lie in \[0, inf\), got -1.0"),
         ({"rescale": 0.0}, r"rescale must lie in \(0, inf\), got 0.0"),
         ({"max_step_size": -2.0}, r"max_step_size must lie in \(0, inf\), got -2.0"),
