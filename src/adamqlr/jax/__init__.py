@@ -20,8 +20,9 @@ from adamqlr.jax.likelihoods import (
 )
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr, sgdqlr
+from adamqlr.jax.state import QLRState, StepInfo
 from adamqlr.jax.training import Trainer, TrainingState, trainer
-from adamqlr.jax.transform import QLRState, StepInfo, qlr
+from adamqlr.jax.transform import qlr
 from adamqlr.rules import Limit
 
 __all__ = [
