@@ -15,7 +15,7 @@ from typing import Any
 
 import optax
 
-from adamqlr.jax import Fisher, Look, adamqlr
+from adamqlr.jax import Fisher, Look, Point, paper_adamqlr
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.spec import DataOptions, Run, Settings, Task
 from qlrstudy.steps import chosen_step, optax_algorithm, qlr_batch
@@ -26,24 +26,14 @@ from qlrstudy.train import train
 class PaddedFisher:
     """Fisher curvature of 588 rows, averaged as if there were 3,200."""
 
-    def look(self, value_fn: Any, params: Any, direction: Any, reach: Any) -> Look:
-        look = Fisher().look(value_fn, params, direction, reach)
+    def look(self, point: Point, direction: Any, reach: Any) -> Look:
+        look = Fisher().look(point, direction, reach)
         return look._replace(curvature=look.curvature * 588 / 3200)
 
 
 def build(task: Task, settings: Settings) -> optax.GradientTransformation:
     del task
-    return adamqlr(
-        b1=0.9,
-        b2=0.999,
-        eps=1e-8,
-        curvature=PaddedFisher(),
-        **settings,
-        damping_floor=1e-8,
-        rescale=1.0,
-        max_step_size=None,
-        ratio_every=1,
-    )
+    return paper_adamqlr(curvature=PaddedFisher(), **settings)
 
 
 PADDED = optax_algorithm(

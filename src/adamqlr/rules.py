@@ -49,13 +49,84 @@ def step_size(slope: Scalar, bend: Scalar) -> Scalar:
     return slope / (bend + flat * (1 + abs(bend)))
 
 
-def kl_divergence(step_size: Scalar, curvature: Scalar) -> Scalar:
-    r"""Mean divergence of the predictions by a step, $\tfrac12 \alpha^2 |d^\top C d|$.
+def running_mean(mean: Scalar, value: Scalar, decay: Scalar) -> Scalar:
+    """Exponential mean of what was seen so far; a mean of zero has seen nothing."""
+    begun = mean != 0
+    weight = 1 - begun * decay
+    return mean * (1 - weight) + value * weight
+
+
+def steadied(curvature: Scalar, mean: Scalar) -> Scalar:
+    """The larger of a curvature and its running mean.
+
+    A small batch is often one that the network has learnt already: its outputs hardly
+    answer to a step, whatever the step does to all other examples. Steps that such a
+    batch would let through are held by the curvature of the batches before.
+    """
+    rarer = curvature < mean
+    return curvature * (1 - rarer * 1) + mean * rarer
+
+
+def pooled_variance(
+    mean: Scalar,
+    variance: Scalar,
+    batch_mean: Scalar,
+    batch_variance: Scalar,
+    share: Scalar,
+) -> Scalar:
+    """Variance of all examples, out of the former ones' and a batch's.
+
+    Args:
+        mean: of the former.
+        variance: of the former.
+        batch_mean: of the batch.
+        batch_variance: of the batch.
+        share: of the batch in all examples. Chan, Golub and LeVeque 1983.
+    """
+    between = share * (1 - share) * (batch_mean - mean) ** 2
+    return (1 - share) * variance + share * batch_variance + between
+
+
+def dispersion(variance: Scalar, error: Scalar) -> Scalar:
+    r"""What a nat is in units of a squared error, $\phi$.
+
+    The variance of the targets: the distances over which predictions may differ. While
+    the errors are larger than that (targets far from zero, or all the same; a network
+    that starts far off), the errors are.
+    """
+    return steadied(variance, error)
+
+
+def kl_divergence(
+    step_size: Scalar, curvature: Scalar, dispersion: Scalar = 1
+) -> Scalar:
+    r"""Mean divergence of the predictions by a step, $\alpha^2 |d^\top C d| / 2\phi$.
 
     In nats, to second order, where $C$ is the Fisher information; for other curvatures
     the square of a length in the same units.
+
+    Args:
+        step_size: $\alpha$.
+        curvature: $d^\top C d$ of a loss that is $\phi$ times a number of nats.
+        dispersion: $\phi$.
     """
-    return step_size * step_size * abs(curvature) / 2
+    return step_size * step_size * abs(curvature) / (2 * dispersion)
+
+
+def kl_allowance(budget: Scalar, decay: Scalar, seen: Scalar) -> Scalar:
+    r"""Divergence that each example of a batch may cause, $\kappa_0 n^{-p}$.
+
+    Args:
+        budget: $\kappa_0$, in nats.
+        decay: $p$; zero for an allowance that stays.
+        seen: $n$, examples seen so far, those of this batch among them.
+    """
+    return budget / seen**decay
+
+
+def excess(divergence: Scalar, allowed: Scalar) -> Scalar:
+    """How many times too long a step of such a divergence is; 0 for no divergence."""
+    return (divergence / (allowed + (divergence == 0))) ** 0.5
 
 
 def shortened(step_size: Scalar, excess: Scalar) -> Scalar:
@@ -138,9 +209,11 @@ _RANGES = {
     "rescale": (0, float("inf"), True),
     "max_step_size": (0, float("inf"), True),
     "kl_budget": (0, float("inf"), True),
+    "kl_decay": (0, 1, False),
+    "curvature_decay": (0, 1, False),
     "ratio_every": (1, float("inf"), False),
 }
-_MAY_BE_NONE = {"damping", "max_step_size", "kl_budget"}
+_MAY_BE_NONE = {"damping", "max_step_size", "kl_budget", "curvature_decay"}
 
 
 def check_settings(settings: Mapping[str, Scalar]) -> None:

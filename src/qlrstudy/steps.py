@@ -65,8 +65,8 @@ def stepper(
     def step(carry: Carry, batch: Batch, key: PRNGKeyArray) -> tuple[Carry, StepReport]:
         del key
         value_fn = objective(task, carry.model_state, batch)
-        gradient = jax.value_and_grad(value_fn.with_aux, has_aux=True)
-        (loss, model_state), grad = gradient(carry.params)
+        gradient = jax.value_and_grad(value_fn.with_outputs, has_aux=True)
+        (loss, (outputs, model_state)), grad = gradient(carry.params)
         updates, state = rule.update(
             grad,
             carry.optimiser_state,
@@ -74,6 +74,7 @@ def stepper(
             value=loss,
             grad=grad,
             value_fn=value_fn,
+            outputs=outputs,
         )
         params = optax.apply_updates(carry.params, updates)
         return Carry(params, model_state, state), report(loss, state)

@@ -26,7 +26,7 @@ VARIANTS = {
     "undamped": adamqlr(damping=None),
     "sgdqlr": sgdqlr(momentum=0.9),
     "amortised": adamqlr(curvature=Subsampled(Fisher(), 2), ratio_every=3),
-    "probed": adamqlr(curvature=Probe(), kl_budget=1e-2),
+    "exact": adamqlr(curvature=Fisher()),
     "probed on a part": adamqlr(curvature=Subsampled(Probe(), 2)),
     "around a whole optimiser": qlr(optax.rmsprop(0.1)),
     "limited": adamqlr(max_step_size=1e-2, rescale=0.5),
@@ -133,11 +133,11 @@ def test_parameters_of_every_float_type_train(dtype, x64):
     assert {s.name for s in scalars} == {"float64" if dtype == "float64" else "float32"}
 
 
-def test_state_is_adams_and_a_dozen_scalars():
+def test_state_is_adams_and_twenty_scalars():
     params = {"w": jnp.zeros((1000, 100))}
     size = lambda tree: sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
     adam = optax.adam(1e-3).init(params)
-    assert size(adamqlr().init(params)) - size(adam) < 64
+    assert size(adamqlr().init(params)) - size(adam) < 81
 
 
 def test_a_traced_setting_compiles_nothing_new():

@@ -12,7 +12,9 @@ from adamqlr.jax import (
     Gaussian,
     GaussNewton,
     Hessian,
+    Likelihood,
     Objective,
+    Point,
     Probe,
     Subsampled,
     adamqlr,
@@ -34,7 +36,7 @@ def along(matrix, direction):
 
 
 def measure(curvature, objective, params, direction):
-    look = jax.jit(lambda p, d: curvature.look(objective, p, d, STEP))
+    look = jax.jit(lambda p, d: curvature.look(Point(objective, p), d, STEP))
     return look(params, direction).curvature
 
 
@@ -66,7 +68,9 @@ def test_hessian_is_the_dense_matrix_along_the_direction(case, x64):
 
 def test_hessian_takes_any_function(x64):
     params, direction = jnp.array([0.5, 2.0]), jnp.array([1.0, 0.0])
-    found = Hessian(signed=True).look(rosenbrock, params, direction, STEP).curvature
+    found = (
+        Hessian(signed=True).look(Point(rosenbrock, params), direction, STEP).curvature
+    )
     np.testing.assert_allclose(found, 2 - 400 * (2.0 - 3 * 0.25), rtol=1e-12)
 
 
@@ -142,7 +146,7 @@ def test_a_part_of_the_batch_is_measured_by_itself(x64):
 )
 def test_a_plain_function_is_refused_with_the_cure(curvature):
     with pytest.raises(TypeError, match=r"pass value_fn=Objective\("):
-        curvature.look(rosenbrock, jnp.ones(2), jnp.ones(2), STEP)
+        curvature.look(Point(rosenbrock, jnp.ones(2)), jnp.ones(2), STEP)
 
 
 def test_a_stride_below_one_is_refused():
@@ -150,7 +154,7 @@ def test_a_stride_below_one_is_refused():
         Subsampled(Fisher(), 0)
 
 
-class Laplace:
+class Laplace(Likelihood):
     """A user's own likelihood: absolute error, whose Fisher information is one."""
 
     def loss(self, outputs, targets):
@@ -189,7 +193,7 @@ def test_the_probe_converges_to_the_exact_product(case, x64):
     exact = measure(Fisher(), objective, params, direction)
     errors = []
     for reach in (1e-2, 1e-3, 1e-4):
-        look = Probe().look(objective, params, direction, jnp.asarray(reach))
+        look = Probe().look(Point(objective, params), direction, jnp.asarray(reach))
         assert look.trial is not None and look.trial.distance == reach
         errors.append(abs(look.curvature / exact - 1))
     # Forward differences: the error falls with the distance.
@@ -200,7 +204,7 @@ def test_the_probe_converges_to_the_exact_product(case, x64):
 def test_the_probe_sees_the_loss_where_it_looks(x64):
     objective, params = double("poisson")
     direction = random_direction(params)
-    trial = Probe().look(objective, params, direction, jnp.asarray(0.05)).trial
+    trial = Probe().look(Point(objective, params), direction, jnp.asarray(0.05)).trial
     there = jax.tree.map(lambda p, d: p - 0.05 * d, params, direction)
     assert trial is not None
     np.testing.assert_allclose(trial.change, objective(there) - objective(params))
@@ -212,7 +216,9 @@ def test_the_first_probe_is_neither_drowned_by_rounding_nor_far_off(dtype):
     cast = lambda tree: jax.tree.map(lambda leaf: leaf.astype(dtype), tree)
     direction = random_direction(params)
     exact = measure(Fisher(), objective, params, direction)
-    probed = Probe().look(objective, cast(params), cast(direction), jnp.zeros(()))
+    probed = Probe().look(
+        Point(objective, cast(params)), cast(direction), jnp.zeros(())
+    )
     np.testing.assert_allclose(probed.curvature, exact, rtol=0.2)
 
 
@@ -220,7 +226,9 @@ def test_the_probe_measures_gauss_newton_too(x64):
     objective, params = double("bernoulli")
     direction = random_direction(params)
     exact = measure(GaussNewton(), objective, params, direction)
-    found = Probe(GaussNewton()).look(objective, params, direction, jnp.asarray(1e-4))
+    found = Probe(GaussNewton()).look(
+        Point(objective, params), direction, jnp.asarray(1e-4)
+    )
     np.testing.assert_allclose(found.curvature, exact, rtol=1e-2)
 
 

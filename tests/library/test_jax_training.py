@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from adamqlr.jax import Gaussian, adamqlr, trainer
+from adamqlr.jax import Gaussian, adamqlr, paper_adamqlr, trainer
 from cases import mlp, mlp_params
 
 X = jax.random.normal(jax.random.key(0), (32, 3))
@@ -58,7 +58,7 @@ def noisy(params, x, key):
 
 
 def test_one_step_sees_one_mask_and_the_next_another():
-    init, step = trainer(noisy, Gaussian(), adamqlr(damping=1e-6))
+    init, step = trainer(noisy, Gaussian(), paper_adamqlr(damping=1e-6))
     start, key = mlp_params(), jax.random.key(3)
     params, state = jax.jit(step)(start, init(start, key=key), (X, Y))
     next_key, mask_key = jax.random.split(key)

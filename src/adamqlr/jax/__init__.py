@@ -7,6 +7,7 @@ from adamqlr.jax.curvature import (
     Hessian,
     Look,
     OutputMetric,
+    Point,
     Probe,
     Subsampled,
     Trial,
@@ -17,9 +18,11 @@ from adamqlr.jax.likelihoods import (
     Gaussian,
     Likelihood,
     Poisson,
+    Scale,
 )
+from adamqlr.jax.memory import Seen
 from adamqlr.jax.objective import Objective
-from adamqlr.jax.optimisers import adamqlr, sgdqlr
+from adamqlr.jax.optimisers import adamqlr, paper_adamqlr, sgdqlr
 from adamqlr.jax.state import QLRState, StepInfo
 from adamqlr.jax.training import Trainer, TrainingState, trainer
 from adamqlr.jax.transform import qlr
@@ -38,15 +41,19 @@ __all__ = [
     "Look",
     "Objective",
     "OutputMetric",
+    "Point",
     "Poisson",
     "Probe",
     "QLRState",
+    "Scale",
+    "Seen",
     "StepInfo",
     "Subsampled",
     "Trainer",
     "TrainingState",
     "Trial",
     "adamqlr",
+    "paper_adamqlr",
     "qlr",
     "sgdqlr",
     "trainer",

@@ -21,6 +21,21 @@ from adamqlr.jax.objective import Objective
 ValueFn = Callable[[Any], Array]
 
 
+class Point(NamedTuple):
+    """Where a step starts.
+
+    Attributes:
+        value_fn: the loss of the batch: an `Objective`, or any function with `Hessian`.
+        params: the parameters there.
+        outputs: of the objective there, if they are known already; `None` if a
+            curvature that needs them has to evaluate the model.
+    """
+
+    value_fn: ValueFn
+    params: Any
+    outputs: Any = None
+
+
 class Trial(NamedTuple):
     r"""The loss seen at a distance.
 
@@ -48,16 +63,14 @@ class Look(NamedTuple):
 
 
 class Curvature(Protocol):
-    """Looks from `params` along `direction`.
+    """Looks from a point along `direction`.
 
-    Exact curvatures are derivatives at the parameters and make no use of `reach`, the
+    Exact curvatures are derivatives at the point and make no use of `reach`, the
     last step's size; it is there for those that evaluate the model at a distance.
     """
 
-    def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
-    ) -> Look:
-        r"""Measure $d^\top C d$ of the batch that `value_fn` is bound to."""
+    def look(self, point: Point, direction: Any, reach: Array) -> Look:
+        r"""Measure $d^\top C d$ of the batch that the point belongs to."""
         ...
 
 
@@ -85,11 +98,9 @@ class Fisher:
         """See `OutputMetric`."""
         return objective.average(objective.likelihood.fisher(outputs, tangent))
 
-    def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
-    ) -> Look:
+    def look(self, point: Point, direction: Any, reach: Array) -> Look:
         """See `Curvature`."""
-        return _pulled_back(self, value_fn, params, direction)
+        return _pulled_back(self, point, direction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,18 +124,14 @@ class GaussNewton:
 
         return objective.average(jax.jvp(slope, (outputs,), (tangent,))[1])
 
-    def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
-    ) -> Look:
+    def look(self, point: Point, direction: Any, reach: Array) -> Look:
         """See `Curvature`."""
-        return _pulled_back(self, value_fn, params, direction)
+        return _pulled_back(self, point, direction)
 
 
-def _pulled_back(
-    metric: OutputMetric, value_fn: ValueFn, params: Any, direction: Any
-) -> Look:
-    objective = as_objective(type(metric).__name__, value_fn)
-    outputs, tangent = jax.jvp(objective.outputs, (params,), (direction,))
+def _pulled_back(metric: OutputMetric, point: Point, direction: Any) -> Look:
+    objective = as_objective(type(metric).__name__, point.value_fn)
+    outputs, tangent = jax.jvp(objective.outputs, (point.params,), (direction,))
     return Look(metric.length(objective, outputs, tangent))
 
 
@@ -147,25 +154,22 @@ class Probe:
 
     metric: OutputMetric = Fisher()
 
-    def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
-    ) -> Look:
+    def look(self, point: Point, direction: Any, reach: Array) -> Look:
         """See `Curvature`."""
-        objective = as_objective("Probe", value_fn)
+        objective, params = as_objective("Probe", point.value_fn), point.params
         distance = jnp.maximum(reach, _shortest_probe(params, direction))
         there = optax.tree.cast_like(
             optax.tree.add_scale(params, -distance, direction), params
         )
-        outputs, moved = objective.outputs(params), objective.outputs(there)
+        known = point.outputs is not None
+        outputs = point.outputs if known else objective.outputs(params)
+        moved = objective.outputs(there)
         wide = lambda tree: optax.tree.cast(tree, scalar_dtype(tree))
         moves = optax.tree.sub(wide(outputs), wide(moved))
         tangent = optax.tree.scale(1 / distance, moves)
-        loss = lambda z: objective.average(
-            objective.likelihood.loss(z, objective.targets)
-        )
         return Look(
             self.metric.length(objective, outputs, tangent),
-            Trial(distance, loss(moved) - loss(outputs)),
+            Trial(distance, objective.loss(moved) - objective.loss(outputs)),
         )
 
 
@@ -194,11 +198,10 @@ class Hessian:
 
     signed: bool = False
 
-    def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
-    ) -> Look:
+    def look(self, point: Point, direction: Any, reach: Array) -> Look:
         """See `Curvature`."""
-        _, product = jax.jvp(jax.grad(value_fn), (params,), (direction,))
+        gradient = jax.grad(point.value_fn)
+        _, product = jax.jvp(gradient, (point.params,), (direction,))
         curvature = inner_product(direction, product)
         return Look(curvature if self.signed else abs(curvature))
 
@@ -218,12 +221,11 @@ class Subsampled:
     def __post_init__(self) -> None:
         rules.check_range("every", self.every, 1)
 
-    def look(
-        self, value_fn: ValueFn, params: Any, direction: Any, reach: Array
-    ) -> Look:
+    def look(self, point: Point, direction: Any, reach: Array) -> Look:
         """See `Curvature`."""
-        part = as_objective("Subsampled", value_fn).part(self.every)
-        return self.curvature.look(part, params, direction, reach)
+        part = as_objective("Subsampled", point.value_fn).part(self.every)
+        # Batch norm makes the part's outputs differ from its rows of the batch's.
+        return self.curvature.look(Point(part, point.params), direction, reach)
 
 
 def scalar_dtype(tree: Any) -> jnp.dtype:

@@ -6,15 +6,33 @@ $F = \mathrm{E}_{y \sim p(y|z)}\!\left[\nabla_z \log p\, \nabla_z \log p^\top\ri
 Averaging over examples is `Objective`'s alone, so that loss, gradient and curvature
 cannot be normalised apart.
 
-One of your own is a class with these two methods; nothing needs to be registered.
+One of your own is a subclass of `Likelihood` with these two methods; nothing needs to
+be registered.
 """
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Shaped
+
+Average = Callable[[Float[Array, "*examples"]], Float[Array, ""]]
+
+
+class Scale(NamedTuple):
+    """The targets of one batch, over all examples and outputs.
+
+    Attributes:
+        mean: of the targets.
+        variance: of the targets around it.
+        error: mean square of their distance to the predictions.
+    """
+
+    mean: Float[Array, ""]
+    variance: Float[Array, ""]
+    error: Float[Array, ""]
 
 
 class Likelihood(Protocol):
@@ -28,8 +46,24 @@ class Likelihood(Protocol):
         """Fisher length squared of a change of the outputs, for each example."""
         ...
 
+    def scale(
+        self, loss: Float[Array, ""], targets: Any, average: Average
+    ) -> Scale | None:
+        """What a batch says about the targets' scale, where the likelihood does not.
 
-class Categorical:
+        Args:
+            loss: mean over the batch.
+            targets: of the batch.
+            average: mean over the batch of a number for each example.
+
+        Returns:
+            `None`, if the loss is in nats by itself.
+        """
+        del loss, targets, average
+        return None
+
+
+class Categorical(Likelihood):
     r"""Classes from logits on the last axis: softmax cross-entropy.
 
     Targets are integers, or probabilities (one-hot or soft) with the logits' shape.
@@ -69,8 +103,11 @@ class Categorical:
         return jnp.sum(p * jnp.square(tangent - mean), axis=-1)
 
 
-class Gaussian:
-    r"""Real targets with unit variance: half the squared error.
+class Gaussian(Likelihood):
+    r"""Real targets with one variance: half the squared error.
+
+    Loss and curvature are those of unit variance; a divergence in nats is counted with
+    the variance that the targets have, so that their units do not matter.
 
     The last axis holds one example's outputs and is summed; with a single axis, each
     output is an example of its own.
@@ -89,8 +126,17 @@ class Gaussian:
         r"""$|t|^2$."""
         return _sum_outputs(jnp.square(_at_least_float32(tangent)))
 
+    def scale(
+        self, loss: Float[Array, ""], targets: Float[Array, "..."], average: Average
+    ) -> Scale:
+        """See `Likelihood`."""
+        outputs = targets.shape[-1] if targets.ndim > 1 else 1
+        mean = average(_sum_outputs(targets)) / outputs
+        variance = average(_sum_outputs(jnp.square(targets - mean))) / outputs
+        return Scale(mean, variance, 2 * loss / outputs)
 
-class Bernoulli:
+
+class Bernoulli(Likelihood):
     """Yes or no from one logit each: binary cross-entropy, summed on the last axis."""
 
     def loss(
@@ -109,7 +155,7 @@ class Bernoulli:
         return _sum_outputs(variance * jnp.square(tangent))
 
 
-class Poisson:
+class Poisson(Likelihood):
     """Counts from log rates, summed on the last axis; without the constant log y!."""
 
     def loss(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from adamqlr.jax.likelihoods import Likelihood
+from adamqlr.jax.likelihoods import Likelihood, Scale
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no hash, jit wants one
@@ -58,9 +58,22 @@ class Objective:
 
     def with_aux(self, params: Any) -> tuple[Float[Array, ""], Any]:
         """The loss and `predict`'s aux, for `value_and_grad(..., has_aux=True)`."""
+        loss, (_, aux) = self.with_outputs(params)
+        return loss, aux
+
+    def with_outputs(self, params: Any) -> tuple[Float[Array, ""], tuple[Any, Any]]:
+        """The loss, and beside it the outputs and `predict`'s aux.
+
+        An update that is handed the outputs (`outputs=...`) need not evaluate the
+        model at `params` again.
+        """
         predicted = self.predict(params, self.inputs)
         outputs, aux = predicted if self.has_aux else (predicted, None)
-        return self.average(self.likelihood.loss(outputs, self.targets)), aux
+        return self.loss(outputs), (outputs, aux)
+
+    def loss(self, outputs: Any) -> Float[Array, ""]:
+        """The mean loss of outputs on this batch."""
+        return self.average(self.likelihood.loss(outputs, self.targets))
 
     def outputs(self, params: Any) -> Any:
         """The network's outputs on this batch."""
@@ -89,9 +102,8 @@ class Objective:
         Their number without weights; of a mask, how many it keeps (Kish 1965). Never
         below one, which a batch of none would have.
         """
-        losses = jax.eval_shape(
-            lambda p: self.likelihood.loss(self.outputs(p), self.targets), params
-        )
+        outputs = jax.eval_shape(self.outputs, params)
+        losses = jax.eval_shape(self.likelihood.loss, outputs, self.targets)
         if self.weights is None:
             return jnp.asarray(losses.size, losses.dtype)
         weights = jnp.asarray(self.weights, losses.dtype)
@@ -99,6 +111,10 @@ class Objective:
         square = jnp.sum(jnp.square(weights))
         effective = jnp.sum(weights) ** 2 / jnp.where(square == 0, 1, square)
         return each * jnp.maximum(effective, 1)
+
+    def scale(self, loss: Float[Array, ""]) -> Scale | None:
+        """Of the targets, where the likelihood leaves it open."""
+        return self.likelihood.scale(loss, self.targets, self.average)
 
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example.

@@ -3,7 +3,7 @@
 import optax
 
 from adamqlr import rules
-from adamqlr.jax.curvature import Curvature, Fisher
+from adamqlr.jax.curvature import Curvature, Fisher, Probe
 from adamqlr.jax.transform import qlr
 
 
@@ -12,14 +12,16 @@ def adamqlr(
     b2: float = 0.999,
     eps: float = 1e-8,
     *,
-    curvature: Curvature = Fisher(),  # noqa: B008 - immutable
+    curvature: Curvature = Probe(),  # noqa: B008 - immutable
     damping: float | None = 1e-3,
     damping_decrease: float = 0.5,
     damping_increase: float = 2.0,
     damping_floor: float = 1e-8,
     rescale: float = 1.0,
     max_step_size: float | None = None,
-    kl_budget: float | None = None,
+    kl_budget: float | None = 0.005,
+    kl_decay: float = 0.5,
+    curvature_decay: float | None = 0.9,
     ratio_every: int = 1,
 ) -> optax.GradientTransformationExtraArgs:
     r"""Adam's direction, at the length that a damped quadratic model asks for.
@@ -27,8 +29,10 @@ def adamqlr(
     $$d = \hat m / (\sqrt{\hat v} + \epsilon), \qquad
       \theta \gets \theta - \frac{g^\top d}{d^\top (C + \lambda I)\, d}\, d$$
 
-    The defaults are the paper's AdamQLR (Untuned), which it runs with batches of
-    3,200; at small batches it is not safe.
+    The defaults want no tuning at any batch size: one more forward pass at a distance
+    measures the curvature, its running mean holds steps back that a lucky batch would
+    let through, and no step moves the predictions further than the examples seen so far
+    allow. `paper_adamqlr` is the paper's own.
 
     Args:
         b1: decay of Adam's mean of gradients, in [0, 1).
@@ -41,7 +45,10 @@ def adamqlr(
         damping_floor: smallest $\lambda$.
         rescale: factor on $\alpha$.
         max_step_size: limit on $|\alpha|$, or `None`.
-        kl_budget: limit on the step's divergence for each example, or `None`.
+        kl_budget: limit on the divergence that each example may cause, at the first
+            one, or `None`.
+        kl_decay: power of the examples seen with which it falls.
+        curvature_decay: of the curvature's running mean, or `None`.
         ratio_every: steps from one reduction ratio to the next.
 
     Returns:
@@ -76,21 +83,71 @@ def adamqlr(
         rescale=rescale,
         max_step_size=max_step_size,
         kl_budget=kl_budget,
+        kl_decay=kl_decay,
+        curvature_decay=curvature_decay,
         ratio_every=ratio_every,
+    )
+
+
+def paper_adamqlr(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    *,
+    curvature: Curvature = Fisher(),  # noqa: B008 - immutable
+    damping: float | None = 1e-3,
+    damping_decrease: float = 0.5,
+    damping_increase: float = 2.0,
+    rescale: float = 1.0,
+) -> optax.GradientTransformationExtraArgs:
+    r"""AdamQLR as published: exact curvature of each batch by itself, and damping.
+
+    The defaults are the paper's AdamQLR (Untuned), which it runs with batches of 3,200;
+    at small batches its steps grow without limit.
+
+    Args:
+        b1: see `adamqlr`, as the rest.
+        b2: decay of Adam's mean of squared gradients.
+        eps: added to the root.
+        curvature: what $C$ is.
+        damping: initial $\lambda$, or `None`.
+        damping_decrease: $\omega_\mathrm{dec}$.
+        damping_increase: $\omega_\mathrm{inc}$.
+        rescale: $k$, multiplies $\alpha$.
+
+    References:
+        Clarke and Hernández-Lobato 2024, algorithm 2 and section 4.
+    """
+    return adamqlr(
+        b1,
+        b2,
+        eps,
+        curvature=curvature,
+        damping=damping,
+        damping_decrease=damping_decrease,
+        damping_increase=damping_increase,
+        damping_floor=1e-8,
+        rescale=rescale,
+        max_step_size=None,
+        kl_budget=None,
+        curvature_decay=None,
+        ratio_every=1,
     )
 
 
 def sgdqlr(
     momentum: float | None = None,
     *,
-    curvature: Curvature = Fisher(),  # noqa: B008 - immutable
+    curvature: Curvature = Probe(),  # noqa: B008 - immutable
     damping: float | None = 1e-3,
     damping_decrease: float = 0.5,
     damping_increase: float = 2.0,
     damping_floor: float = 1e-8,
     rescale: float = 1.0,
     max_step_size: float | None = None,
-    kl_budget: float | None = None,
+    kl_budget: float | None = 0.005,
+    kl_decay: float = 0.5,
+    curvature_decay: float | None = 0.9,
     ratio_every: int = 1,
 ) -> optax.GradientTransformationExtraArgs:
     r"""The gradient's own direction, at the length that a quadratic model asks for.
@@ -105,7 +162,10 @@ def sgdqlr(
         damping_floor: smallest $\lambda$.
         rescale: factor on $\alpha$.
         max_step_size: limit on $|\alpha|$, or `None`.
-        kl_budget: limit on the step's divergence for each example, or `None`.
+        kl_budget: limit on the divergence that each example may cause, at the first
+            one, or `None`.
+        kl_decay: power of the examples seen with which it falls.
+        curvature_decay: of the curvature's running mean, or `None`.
         ratio_every: steps from one reduction ratio to the next.
 
     Returns:
@@ -124,5 +184,7 @@ def sgdqlr(
         rescale=rescale,
         max_step_size=max_step_size,
         kl_budget=kl_budget,
+        kl_decay=kl_decay,
+        curvature_decay=curvature_decay,
         ratio_every=ratio_every,
     )

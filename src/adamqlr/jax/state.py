@@ -5,6 +5,8 @@ from typing import NamedTuple
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
+from adamqlr.jax.memory import Seen
+
 
 class StepInfo(NamedTuple):
     r"""What one step measured and did.
@@ -19,7 +21,7 @@ class StepInfo(NamedTuple):
         damping: $\lambda$ in this step's bend.
         reduction_ratio: $\rho$; NaN where not measured.
         predicted_change: $M(\alpha) - M(0)$.
-        kl_divergence: $\tfrac12 \alpha^2 d^\top C d$: nats, if $C$ is the Fisher.
+        kl_divergence: $\alpha^2 d^\top C d / 2 \phi$: nats, if $C$ is the Fisher.
         limit: a `rules.Limit`, what decided the step's length.
         rejected: whether the step was refused because something was not finite.
         rejections: how many steps were refused so far.
@@ -47,6 +49,7 @@ class QLRState(NamedTuple):
         damping: of the next step.
         reach: size of the last step, where a probe looks next; a quarter of the
             former reach after a step was refused.
+        seen: what the batches so far have shown.
         steps: how many were done.
         info: on the last step.
     """
@@ -54,5 +57,6 @@ class QLRState(NamedTuple):
     base: optax.OptState
     damping: Float[Array, ""]
     reach: Float[Array, ""]
+    seen: Seen
     steps: Int[Array, ""]
     info: StepInfo

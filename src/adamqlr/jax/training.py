@@ -65,7 +65,7 @@ def trainer(
         >>> x, y = jnp.eye(3), jnp.arange(3)
         >>> params = jnp.zeros((3, 3))
         >>> state = init(params)
-        >>> for _ in range(5):
+        >>> for _ in range(40):
         ...     params, state = jax.jit(step)(params, state, (x, y))
         >>> bool(state.loss < 0.1)
         True
@@ -94,11 +94,16 @@ def trainer(
         objective = Objective(
             predict, likelihood, inputs, targets, weights, state.model is not None
         )
-        (loss, model_state), grad = jax.value_and_grad(
-            objective.with_aux, has_aux=True
-        )(params)
+        gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
+        (loss, (outputs, model_state)), grad = gradient(params)
         updates, optimiser_state = rule.update(
-            grad, state.optimiser, params, value=loss, grad=grad, value_fn=objective
+            grad,
+            state.optimiser,
+            params,
+            value=loss,
+            grad=grad,
+            value_fn=objective,
+            outputs=outputs,
         )
         loss = loss.astype(state.loss.dtype)
         return (

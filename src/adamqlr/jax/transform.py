@@ -16,26 +16,30 @@ from adamqlr import rules
 from adamqlr.jax.arguments import checked_arguments
 from adamqlr.jax.curvature import (
     Curvature,
-    Fisher,
+    Point,
+    Probe,
     ValueFn,
     as_objective,
     inner_product,
     scalar_dtype,
 )
+from adamqlr.jax.memory import Seen
 from adamqlr.jax.state import QLRState, StepInfo
 
 
 def qlr(
     base: optax.GradientTransformation,
     *,
-    curvature: Curvature = Fisher(),  # noqa: B008 - immutable
+    curvature: Curvature = Probe(),  # noqa: B008 - immutable
     damping: float | None = 1e-3,
     damping_decrease: float = 0.5,
     damping_increase: float = 2.0,
     damping_floor: float = 1e-8,
     rescale: float = 1.0,
     max_step_size: float | None = None,
-    kl_budget: float | None = None,
+    kl_budget: float | None = 0.005,
+    kl_decay: float = 0.5,
+    curvature_decay: float | None = 0.9,
     ratio_every: int = 1,
 ) -> optax.GradientTransformationExtraArgs:
     r"""Step to the minimum of a damped quadratic model along the base's direction.
@@ -49,6 +53,8 @@ def qlr(
     `update` takes optax's established extra arguments, all three required: `value` and
     `grad`, the loss and its raw gradient at `params`, and `value_fn`, the function of
     the parameters that they came from: an `Objective`, or any function with `Hessian`.
+    A fourth, `outputs`, spares a probe one of its two evaluations of the model; it is
+    what the objective predicts at `params`, from `Objective.with_outputs`.
     The trial loss is evaluated on the same batch. Whatever else shapes the update
     (clipping, weight decay) belongs before this transformation in a chain: placed
     after it, it would falsify the reduction ratio.
@@ -62,8 +68,13 @@ def qlr(
         damping_floor: smallest $\lambda$.
         rescale: $k > 0$, multiplies $\alpha$.
         max_step_size: limit on $|\alpha|$ after rescaling; `None` for no limit.
-        kl_budget: limit on the step's KL divergence: nats for each example of the
-            batch, $\tfrac12 \alpha^2 d^\top C d \le \kappa |B|$; `None` for no limit.
+        kl_budget: $\kappa_0$, which limits the step's KL divergence, in nats for each
+            example of the batch, to $\kappa_0 n^{-p}$, $n$ being the examples seen so
+            far: $\alpha^2 d^\top C d \le 2\phi\, \kappa_0 n^{-p} |B|$, with $\phi$ the
+            variance of targets that have units, one for others; `None` for no limit.
+        kl_decay: $p$ in [0, 1]; zero for a budget that stays.
+        curvature_decay: of the running mean of $d^\top C d / d^\top d$, below which no
+            batch's curvature is taken; `None` for each batch's own.
         ratio_every: measure the reduction ratio, at the cost of a forward pass, only
             at each so many-th step; the damping stays as it is in between. A probe's
             ratio is free and measured at each.
@@ -74,7 +85,8 @@ def qlr(
     Example:
         >>> import jax, jax.numpy as jnp, optax
         >>> from adamqlr.jax import Hessian, qlr
-        >>> optimiser = qlr(optax.identity(), curvature=Hessian(), damping=None)
+        >>> optimiser = qlr(
+        ...     optax.identity(), curvature=Hessian(), damping=None, kl_budget=None)
         >>> loss = lambda params: jnp.sum((params - 3.0) ** 2)
         >>> params = jnp.zeros(2)
         >>> state = optimiser.init(params)
@@ -97,6 +109,8 @@ def qlr(
             "rescale": rescale,
             "max_step_size": max_step_size,
             "kl_budget": kl_budget,
+            "kl_decay": kl_decay,
+            "curvature_decay": curvature_decay,
             "ratio_every": ratio_every,
         }
     )
@@ -116,18 +130,35 @@ def qlr(
             base=base.init(params),
             damping=initial_damping,
             reach=jnp.zeros((), dtype),
+            seen=Seen.nothing(dtype),
             steps=jnp.zeros((), jnp.int32),
             info=info,
         )
 
+    def budgeted(
+        seen: Seen, point: Point, loss: Array
+    ) -> tuple[Seen, float | Array, Array | None]:
+        """Count the batch; what a nat is in units of the loss, and how many it has."""
+        if kl_budget is None:
+            return seen, 1.0, None
+        objective = as_objective("kl_budget", point.value_fn)
+        batch, scale = objective.examples(point.params), objective.scale(loss)
+        decay = 0.0 if curvature_decay is None else curvature_decay
+        seen = seen.with_batch(batch, scale, decay)
+        dispersion = (
+            1.0 if scale is None else rules.dispersion(seen.variance, seen.error)
+        )
+        allowance = rules.kl_allowance(kl_budget, kl_decay, seen.examples)
+        return seen, dispersion, allowance * batch * dispersion
+
     def limited(
-        step_size: Array, curvature: Array, value_fn: ValueFn, params: Any
+        step_size: Array, curvature: Array, allowed: Array | None
     ) -> tuple[Array, Int[Array, ""]]:
         """Cut a step to its limits; also tells which one decided."""
         limit = jnp.zeros((), jnp.int32)
-        if kl_budget is not None:
-            budget = kl_budget * as_objective("kl_budget", value_fn).examples(params)
-            excess = (rules.kl_divergence(step_size, curvature) / budget) ** 0.5
+        if allowed is not None:
+            divergence = rules.kl_divergence(step_size, curvature)
+            excess = rules.excess(divergence, allowed)
             step_size = rules.shortened(step_size, excess)
             limit = jnp.where(excess > 1, rules.Limit.KL_BUDGET, limit)
         if max_step_size is not None:
@@ -144,6 +175,7 @@ def qlr(
         value: Array | None = None,
         grad: Any = None,
         value_fn: ValueFn | None = None,
+        outputs: Any = None,
         **extra: Any,
     ) -> tuple[Any, QLRState]:
         loss, value_fn = checked_arguments(params, value, grad, value_fn)
@@ -155,12 +187,17 @@ def qlr(
         direction, base_state = base.update(updates, state.base, params, **extra)
 
         slope = inner_product(grad, direction)
-        look = curvature.look(value_fn, params, direction, state.reach)
-        bend = rules.bend(
-            look.curvature, state.damping, inner_product(direction, direction)
-        )
+        square_norm = inner_product(direction, direction)
+        point = Point(value_fn, params, outputs)
+        look = curvature.look(point, direction, state.reach)
+        seen, dispersion, allowed = budgeted(state.seen, point, loss)
+        bent = look.curvature
+        if curvature_decay is not None:
+            seen = seen.with_curvature(bent, square_norm, curvature_decay)
+            bent = rules.steadied(bent, seen.curvature * square_norm)
+        bend = rules.bend(bent, state.damping * dispersion, square_norm)
         step_size, limit = limited(
-            rescale * rules.step_size(slope, bend), look.curvature, value_fn, params
+            rescale * rules.step_size(slope, bend), bent, allowed
         )
         step = _scaled(-step_size, direction)
         predicted = rules.predicted_change(step_size, slope, bend)
@@ -197,7 +234,7 @@ def qlr(
             damping=state.damping,
             reduction_ratio=ratio,
             predicted_change=predicted,
-            kl_divergence=rules.kl_divergence(step_size, look.curvature),
+            kl_divergence=rules.kl_divergence(step_size, look.curvature, dispersion),
             limit=limit,
             rejected=~accepted,
             rejections=state.info.rejections + ~accepted,
@@ -206,6 +243,7 @@ def qlr(
             base=base_state,
             damping=state.damping if damping is None else next_damping,
             reach=_next_reach(state.reach, step_size, accepted),
+            seen=optax.tree.where(accepted, seen, state.seen),
             steps=jnp.asarray(optax.safe_increment(state.steps)),
             info=info,
         )

@@ -1,0 +1,114 @@
+"""What the rule remembers of former batches: curvature, examples, targets' scale."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from adamqlr import rules
+from adamqlr.jax import Categorical, Fisher, Gaussian, Limit, Objective, adamqlr
+from cases import CASES, mlp, mlp_params
+
+X = 3 + 2 * jax.random.normal(jax.random.key(0), (7, 8, 3))
+Y = 5 + 4 * jax.random.normal(jax.random.key(1), (7, 8, 2))
+MASKS = jax.random.bernoulli(jax.random.key(2), 0.7, (7, 8)).astype(float)
+
+
+def infos(optimiser, likelihood, targets, weights=None):
+    """The state after each of seven steps, on seven batches."""
+    params, states = mlp_params(), []
+    state = optimiser.init(params)
+    for i in range(7):
+        mask = None if weights is None else weights[i]
+        objective = Objective(mlp, likelihood, X[i], targets[i], mask)
+        value, grad = jax.value_and_grad(objective)(params)
+        updates, state = optimiser.update(
+            grad, state, params, value=value, grad=grad, value_fn=objective
+        )
+        params = optax.apply_updates(params, updates)
+        states.append(state)
+    return states
+
+
+def test_the_targets_scale_is_that_of_all_examples_seen():
+    for i, state in enumerate(infos(adamqlr(), Gaussian(), Y, MASKS)):
+        rows = np.asarray(Y[: i + 1])[np.asarray(MASKS[: i + 1]) == 1]
+        assert state.seen.examples == len(rows)
+        np.testing.assert_allclose(state.seen.mean, rows.mean(), rtol=1e-5)
+        np.testing.assert_allclose(state.seen.variance, rows.var(), rtol=1e-5)
+
+
+def test_each_step_keeps_to_what_the_examples_seen_allow():
+    for kind, targets in [(Gaussian(), Y), (Categorical(), jnp.argmax(Y, axis=2))]:
+        states = infos(adamqlr(kl_budget=1e-4), kind, targets)
+        for i, state in enumerate(states):
+            allowed = 1e-4 / np.sqrt(8 * (i + 1)) * 8
+            assert state.info.kl_divergence <= allowed * 1.001
+            assert state.info.limit == Limit.KL_BUDGET
+
+
+def adams_direction(state):
+    """Of the last step, from Adam's moments after it."""
+    corrected = lambda moment, decay: optax.tree.bias_correction(
+        moment, decay, state.base.count
+    )
+    return jax.tree.map(
+        lambda m, v: m / (jnp.sqrt(v) + 1e-8),
+        corrected(state.base.mu, 0.9),
+        corrected(state.base.nu, 0.999),
+    )
+
+
+def test_the_curvature_is_never_below_its_running_mean():
+    decay, mean = 0.8, 0.0
+    optimiser = adamqlr(
+        curvature=Fisher(), damping=None, kl_budget=None, curvature_decay=decay
+    )
+    for state in infos(optimiser, Gaussian(), Y):
+        info, direction = state.info, adams_direction(state)
+        square_norm = float(optax.tree.vdot(direction, direction))
+        steepness = float(info.curvature) / square_norm
+        mean = steepness if mean == 0 else decay * mean + (1 - decay) * steepness
+        bend = max(float(info.curvature), mean * square_norm)
+        assert info.step_size == pytest.approx(float(info.slope) / bend, rel=1e-4)
+        assert state.seen.curvature == pytest.approx(mean, rel=1e-4)
+
+
+def test_a_refused_step_is_not_remembered():
+    objective, params = CASES["gaussian"]()
+    optimiser = adamqlr()
+    state = optimiser.init(params)
+    grad = jax.grad(objective)(params)
+    _, new = optimiser.update(
+        grad, state, params, value=jnp.nan, grad=grad, value_fn=objective
+    )
+    assert new.info.rejected and new.seen == state.seen
+
+
+def test_known_outputs_change_nothing_but_the_work():
+    objective, params = CASES["convolution, batch norm"]()
+    optimiser = adamqlr()
+    (value, (outputs, _)), grad = jax.value_and_grad(
+        objective.with_outputs, has_aux=True
+    )(params)
+    call = lambda **known: optimiser.update(
+        grad, optimiser.init(params), params,
+        value=value, grad=grad, value_fn=objective, **known,
+    )  # fmt: skip
+    for with_them, without in zip(
+        jax.tree.leaves(call(outputs=outputs)), jax.tree.leaves(call()), strict=True
+    ):
+        np.testing.assert_allclose(with_them, without, rtol=1e-4, atol=1e-6)
+
+
+def test_pooled_variance_is_that_of_the_pool():
+    a, b = np.array([1.0, 5.0, 2.0]), np.array([40.0, 44.0])
+    found = rules.pooled_variance(a.mean(), a.var(), b.mean(), b.var(), 2 / 5)
+    assert found == pytest.approx(np.concatenate([a, b]).var())
+
+
+def test_a_running_mean_begins_with_what_it_sees_first():
+    assert rules.running_mean(0.0, 3.0, 0.9) == 3.0
+    assert rules.running_mean(3.0, 5.0, 0.9) == pytest.approx(3.2)
+    assert rules.steadied(2.0, 3.0) == 3.0 and rules.steadied(4.0, 3.0) == 4.0
