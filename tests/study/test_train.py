@@ -30,20 +30,6 @@ def _steps(outcome: Outcome) -> np.ndarray:
     return np.stack(RunDirectory(outcome.path).steps())
 
 
-@pytest.fixture
-def compilations():
-    """Grows by an entry whenever JAX traces or compiles something."""
-    seen = []
-
-    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
-        if event.startswith("/jax/core/compile"):
-            seen.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield seen
-    jax.monitoring.unregister_event_duration_listener(listen)
-
-
 def test_a_seed_decides_every_step(tmp_path):
     one, again, other = (
         train(_run("adamqlr-untuned", seed), DATA, tmp_path / name)
@@ -70,18 +56,6 @@ def test_a_finished_run_is_not_done_again(tmp_path):
     run = _run("adamqlr-untuned")
     first = train(run, DATA, tmp_path)
     assert train(run, DATA, tmp_path) == first
-
-
-@pytest.mark.parametrize(
-    "algorithm", [name for name in ALGORITHMS if ALGORITHMS[name].defaults]
-)
-def test_another_setting_compiles_nothing(algorithm, tmp_path, compilations):
-    run = _run(algorithm, steps=2)
-    train(run, DATA, tmp_path)
-    compilations.clear()
-    halved = {name: value / 2 for name, value in run.settings.items()}
-    train(dataclasses.replace(run, settings=halved), DATA, tmp_path)
-    assert not compilations
 
 
 def test_divergence_ends_a_run_and_keeps_what_led_there(tmp_path):
