@@ -27,9 +27,9 @@ from qlrstudy.train import train
 
 def bare_loop(run: Run, split: Split, steps: int) -> Any:
     """All steps of a run in one compiled scan."""
-    task, keys, settings = run.task, loops._keys(run), loops._settings(run)
-    count = len(split.inputs)
+    task, count = run.task, len(split.inputs)
     per_epoch = task.sampling.steps(count, run.shape)
+    keys, settings = loops._keys(run), loops._settings(run, per_epoch)
 
     @jax.jit
     def scan(carry: Any, settings: Any, split: Split) -> Any:

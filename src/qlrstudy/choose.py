@@ -34,7 +34,8 @@ def choose(options: argparse.Namespace) -> Run:
     )
     settings = {**algorithm.defaults, **chosen}
     if algorithm.traceable:
-        algorithm.bind(task, settings)  # plain numbers are checked, traced ones not
+        # Plain numbers are checked, traced ones are not; any number of steps will do.
+        algorithm.bind(task, {**settings, "steps": 1})
     given = {k: getattr(options, k) for k in ("epochs", "steps", "seconds")}
     own = any(value is not None for value in given.values())
     budget = Budget(**given) if own else task.budget

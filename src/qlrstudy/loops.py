@@ -60,9 +60,12 @@ def _keys(run: Run) -> Keys:
     return Keys(*jax.random.split(jax.random.key(run.seed), 3))
 
 
-def _settings(run: Run) -> dict[str, Array]:
+def _settings(run: Run, steps_per_epoch: int) -> dict[str, Array]:
     """As arrays: values that are traced, so that others compile nothing."""
-    return {name: jnp.float32(value) for name, value in run.settings.items()}
+    settings = {name: jnp.float32(value) for name, value in run.settings.items()}
+    if run.algorithm.scheduled:
+        settings["steps"] = jnp.float32(run.budget.total_steps(steps_per_epoch))
+    return settings
 
 
 def _draw(
@@ -146,7 +149,8 @@ def _compiled_advance(task: Task, algorithm: Algorithm) -> Callable[..., Any]:
 
 
 def _compiled_loop(run: Run, train: Split) -> Loop:
-    keys, settings = _keys(run), _settings(run)
+    steps = run.task.sampling.steps(len(train.inputs), run.shape)
+    keys, settings = _keys(run), _settings(run, steps)
     program = _compiled_advance(run.task, run.algorithm)
 
     def init() -> Any:
@@ -164,7 +168,7 @@ def _compiled_loop(run: Run, train: Split) -> Loop:
         return advance(carry, 0, 0)[0]
 
     return Loop(
-        run.task.sampling.steps(len(train.inputs), run.shape),
+        steps,
         init,
         prepare,
         advance,
@@ -204,9 +208,9 @@ def _compiled_step(task: Task, algorithm: Algorithm) -> Callable[..., Any]:
 
 def _stepwise_loop(run: Run, train: Split) -> Loop:
     task, algorithm, shape = run.task, run.algorithm, run.shape
-    keys, settings = _keys(run), _settings(run)
     count = len(train.inputs)
     steps = task.sampling.steps(count, shape)
+    keys, settings = _keys(run), _settings(run, steps)
     stepper = algorithm.bind(task, settings)
     # The weights of an epoch are the same in all.
     weights = np.asarray(_plan(task)(keys.order, count, shape)[1])

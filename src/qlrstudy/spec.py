@@ -172,6 +172,12 @@ class Budget:
                 f"got {given}"
             )
 
+    def total_steps(self, steps_per_epoch: int) -> int | None:
+        """Steps of the whole run; `None` where only the clock will tell."""
+        if self.epochs is not None:
+            return self.epochs * steps_per_epoch
+        return self.steps
+
 
 # Compared by identity: a task's programs are compiled once for each such value.
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -284,6 +290,8 @@ class Algorithm:
         batch: the batch shape where none is given.
         traceable: whether `step` may be compiled into a larger program; kfac-jax
             compiles its own.
+        scheduled: whether the settings that `bind` is given must also hold `steps`,
+            those of the whole run, which a learning rate's schedule ends with.
     """
 
     name: str
@@ -293,6 +301,7 @@ class Algorithm:
     search: SearchSpace
     batch: Callable[[Task], BatchShape]
     traceable: bool = True
+    scheduled: bool = False
 
 
 # --- runs -----------------------------------------------------------------------
@@ -317,6 +326,14 @@ class Run:
     shape: BatchShape
     seed: int
     budget: Budget
+
+    def __post_init__(self) -> None:
+        if self.algorithm.scheduled and self.budget.seconds is not None:
+            raise ValueError(
+                f"the schedule of algorithm {self.algorithm.name!r} needs to know the "
+                f"steps of the run, got a budget of {self.budget.seconds:g} seconds; "
+                "give epochs or steps"
+            )
 
 
 # --- results --------------------------------------------------------------------

@@ -91,6 +91,28 @@ def fixed_rate(
     return StepReport(loss, jnp.asarray(settings["learning_rate"]), nan, nan)
 
 
+def told_rate(step_size: Callable[[optax.OptState], Array]) -> Report:
+    """Report of an optimiser whose state tells the step size."""
+
+    def report(
+        loss: Float[Array, ""], state: optax.OptState, settings: Settings
+    ) -> StepReport:
+        del settings
+        nan = jnp.full((), jnp.nan)
+        return StepReport(loss, step_size(state), nan, nan)
+
+    return report
+
+
+def loss_alone(
+    loss: Float[Array, ""], state: optax.OptState, settings: Settings
+) -> StepReport:
+    """Report of an optimiser that does not tell its step size."""
+    del state, settings
+    nan = jnp.full((), jnp.nan)
+    return StepReport(loss, nan, nan, nan)
+
+
 def chosen_step(
     loss: Float[Array, ""], state: optax.OptState, settings: Settings
 ) -> StepReport:
@@ -111,6 +133,8 @@ def optax_algorithm(
     defaults: Settings,
     search: SearchSpace | None = None,
     report: Report = fixed_rate,
+    around: Callable[[Stepper], Stepper] = lambda inner: inner,
+    scheduled: bool = False,
 ) -> Algorithm:
     """An algorithm whose optimiser is an optax transformation.
 
@@ -122,16 +146,17 @@ def optax_algorithm(
         defaults: each setting's value unless given.
         search: the space of those that are tuned.
         report: what to tell of a step.
+        around: changes the stepper, for one that evaluates other parameters, say.
+        scheduled: see `Algorithm`.
     """
 
     def bind(task: Task, settings: Settings) -> Stepper:
-        return stepper(
-            task,
-            build(task, settings),
-            lambda loss, state: report(loss, state, settings),
-        )
+        tell = lambda loss, state: report(loss, state, settings)
+        return around(stepper(task, build(task, settings), tell))
 
-    return Algorithm(name, title, bind, defaults, search or {}, batch)
+    return Algorithm(
+        name, title, bind, defaults, search or {}, batch, scheduled=scheduled
+    )
 
 
 def adam_batch(task: Task) -> BatchShape:

@@ -159,10 +159,7 @@ class _Training:
         return min(stop, total, (self.step // interval + 1) * interval)
 
     def _total_steps(self) -> int | None:
-        budget = self.run.budget
-        if budget.epochs is not None:
-            return budget.epochs * self.loop.steps_per_epoch
-        return budget.steps
+        return self.run.budget.total_steps(self.loop.steps_per_epoch)
 
     def _interval(self, total: int) -> int:
         """Steps from one evaluation to the next: whole epochs, and not too many."""
