@@ -9,9 +9,17 @@ from qlrstudy.algorithms.adamqlr import (
     ADAMQLR_UNTUNED,
     SGDQLR,
 )
+from qlrstudy.algorithms.adamw_cosine import ADAMW_COSINE
 from qlrstudy.algorithms.baydin_sgd import BAYDIN_SGD
+from qlrstudy.algorithms.dog import DOG, DOWG
 from qlrstudy.algorithms.kfac import KFAC, KFAC_UNADAPTIVE, KFAC_UNTUNED
+from qlrstudy.algorithms.mechanic import MECHANIC_ADAM
+from qlrstudy.algorithms.muon import MUON
+from qlrstudy.algorithms.polyak import MOMO_ADAM, POLYAK_SGD
+from qlrstudy.algorithms.prodigy import DADAPT_ADAM, PRODIGY
+from qlrstudy.algorithms.schedule_free import SCHEDULE_FREE_ADAM
 from qlrstudy.algorithms.sgd import SGD_FULL, SGD_MINIMAL
+from qlrstudy.algorithms.sophia import SOPHIA
 from qlrstudy.spec import Algorithm
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -30,4 +38,15 @@ ALGORITHMS: dict[str, Algorithm] = {
     "adamqlr-undamped": ADAMQLR_UNDAMPED,
     "sgdqlr": SGDQLR,
     "adamqlr": ADAMQLR,
+    "adamw-cosine": ADAMW_COSINE,
+    "prodigy": PRODIGY,
+    "dadapt-adam": DADAPT_ADAM,
+    "schedule-free-adam": SCHEDULE_FREE_ADAM,
+    "momo-adam": MOMO_ADAM,
+    "dog": DOG,
+    "dowg": DOWG,
+    "mechanic-adam": MECHANIC_ADAM,
+    "polyak-sgd": POLYAK_SGD,
+    "muon": MUON,
+    "sophia": SOPHIA,
 }

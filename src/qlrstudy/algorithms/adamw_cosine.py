@@ -1,0 +1,48 @@
+"""AdamW as most people train with it: a warm-up, then a cosine down to nothing."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, ArrayLike, Float
+
+from qlrstudy.spec import Settings, StepReport, Task
+from qlrstudy.steps import adam_batch, fixed_rate, optax_algorithm
+
+# The part of the run that AlgoPerf's baselines warm up for (Dahl et al. 2023).
+WARMUP = 0.05
+
+
+def rate(settings: Settings, count: ArrayLike) -> Float[Array, ""]:
+    """The learning rate of step `count`, from 0; zero once all steps are taken.
+
+    optax's own schedule wants to know the length of the run when it is compiled.
+    """
+    warmup = jnp.ceil(WARMUP * settings["steps"])
+    done = (count - warmup) / jnp.maximum(settings["steps"] - warmup, 1)
+    decayed = 0.5 * (1 + jnp.cos(jnp.pi * jnp.clip(done, 0, 1)))
+    return settings["learning_rate"] * jnp.minimum((count + 1) / warmup, decayed)
+
+
+def _build(task: Task, settings: Settings) -> optax.GradientTransformation:
+    del task
+    return optax.adamw(
+        lambda count: rate(settings, count), weight_decay=settings["weight_decay"]
+    )
+
+
+def _report(loss: Float[Array, ""], state: Any, settings: Settings) -> StepReport:
+    taken = state[-1].count - 1
+    return fixed_rate(loss, state, {"learning_rate": rate(settings, taken)})
+
+
+# The rate and decay of torch.optim.AdamW.
+ADAMW_COSINE = optax_algorithm(
+    "adamw-cosine",
+    "AdamW (cosine)",
+    _build,
+    batch=adam_batch,
+    defaults={"learning_rate": 1e-3, "weight_decay": 1e-2},
+    report=_report,
+    scheduled=True,
+)
