@@ -1,72 +1,87 @@
 """From what a user wrote to the run that is meant, or to what is wrong with it."""
 
 import argparse
-import difflib
+import dataclasses
 import json
-import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from qlrstudy import paper
+from qlrstudy import paper, tunings
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.spec import Algorithm, BatchShape, Budget, Run, Task
+from qlrstudy.plan import Cell, Published, Study, Tuned, at_scale
+from qlrstudy.settings import lookup, run_with
+from qlrstudy.spec import Algorithm, Budget, Run, Task
+from qlrstudy.studies import STUDIES
 from qlrstudy.tasks import TASKS
-
-T = TypeVar("T")
-_SHAPE = ("batch_size", "sequence_length")
 
 
 def choose(options: argparse.Namespace) -> Run:
-    """The run that the options of `qlrstudy run` ask for.
+    """The run that the options of `qlrstudy run` or `repeat` ask for.
 
     Raises:
         ValueError: naming the argument, its value and the cure.
     """
-    scales = _lookup("TASK", options.task, TASKS)
-    task = _lookup(f"--scale for task {options.task!r}", options.scale, scales)
-    algorithm = _lookup("ALGORITHM", options.algorithm, ALGORITHMS)
+    task, algorithm = choose_pair(options)
     chosen = _hyperparameters(options, task, algorithm)
-    default = algorithm.batch(task)
-    shape = BatchShape(
-        int(chosen.pop("batch_size", default.size)),
-        int(chosen.pop("sequence_length", default.length or 0)) or None,
-    )
-    settings = {**algorithm.defaults, **chosen}
-    if algorithm.traceable:
-        # Plain numbers are checked, traced ones are not; any number of steps will do.
-        algorithm.bind(task, {**settings, "steps": 1})
     given = {k: getattr(options, k) for k in ("epochs", "steps", "seconds")}
     own = any(value is not None for value in given.values())
-    budget = Budget(**given) if own else task.budget
-    return Run(task, algorithm, settings, shape, options.seed, budget)
+    budget = Budget(**given) if own else None
+    return run_with(task, algorithm, chosen, options.seed, budget)
+
+
+def choose_pair(options: argparse.Namespace) -> tuple[Task, Algorithm]:
+    """The task, at its scale, and the algorithm."""
+    scales = lookup("TASK", options.task, TASKS)
+    task = lookup(f"--scale for task {options.task!r}", options.scale, scales)
+    return task, lookup("ALGORITHM", options.algorithm, ALGORITHMS)
+
+
+def choose_study(options: argparse.Namespace) -> Study:
+    """The study that is meant, at its scale, with what the options change of it."""
+    study = at_scale(lookup("NAME", options.name, STUDIES), options.scale)
+    tasks = _subset("--tasks", options.tasks, [cell.task for cell in study.cells])
+    names = [cell.algorithm for cell in study.cells]
+    algorithms = _subset("--algorithms", options.algorithms, names)
+    cells = tuple(
+        _changed(cell, options)
+        for cell in study.cells
+        if cell.task in tasks and cell.algorithm in algorithms
+    )
+    return dataclasses.replace(study, cells=cells)
+
+
+def _subset(what: str, given: list[str] | None, known: list[str]) -> list[str]:
+    names = {name: name for name in known}
+    return known if given is None else [lookup(what, name, names) for name in given]
+
+
+def _changed(cell: Cell, options: argparse.Namespace) -> Cell:
+    settings = cell.settings
+    if isinstance(settings, Tuned):
+        given = {"samples": options.samples, "resource": options.budget}
+        own = {name: value for name, value in given.items() if value is not None}
+        settings = dataclasses.replace(settings, **own)
+        if options.hyperparameters == "paper":
+            settings = Published()
+    count = min(cell.repetitions, options.repetitions or cell.repetitions)
+    return dataclasses.replace(cell, settings=settings, repetitions=count)
 
 
 def _hyperparameters(
     options: argparse.Namespace, task: Task, algorithm: Algorithm
-) -> dict[str, float]:
-    """From the paper or a file, then `--set`, then `--batch-size`."""
+) -> dict[str, Any]:
+    """From the paper, a tuning or a file, then `--set`, then `--batch-size`."""
     chosen: dict[str, Any] = {}
     if options.hyperparameters == "paper":
         chosen |= paper.hyperparameters(task, algorithm)
+    elif options.hyperparameters == "best":
+        chosen |= tunings.best(options.store, task, algorithm)
     elif options.hyperparameters is not None:
         chosen |= _read_hyperparameters(Path(options.hyperparameters))
     chosen |= dict(_assignment(text) for text in options.set)
     if options.batch_size is not None:
         chosen["batch_size"] = options.batch_size
-    shape = _SHAPE if task.sequence_lengths else _SHAPE[:1]
-    for name, value in chosen.items():
-        names = {n: n for n in (*algorithm.defaults, *shape)}
-        _lookup(f"hyperparameter of {algorithm.name}", name, names)
-        _check_number(name, value, whole=name in _SHAPE)
     return chosen
-
-
-def _check_number(name: str, value: Any, *, whole: bool) -> None:
-    good = isinstance(value, int | float) and math.isfinite(value) and value >= 0
-    if not good or (whole and (value != int(value) or value < 1)):
-        allowed = "a whole number of at least 1" if whole else "a number of at least 0"
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 
 def _read_hyperparameters(path: Path) -> dict[str, Any]:
@@ -74,8 +89,8 @@ def _read_hyperparameters(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text())
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"--hyperparameters {path}: {error}; give `paper`, or a file with a JSON "
-            'object such as {"learning_rate": 0.001}'
+            f"--hyperparameters {path}: {error}; give `paper`, `best`, or a "
+            'file with a JSON object such as {"learning_rate": 0.001}'
         ) from error
     if not isinstance(content, dict):
         raise ValueError(f"--hyperparameters {path}: it must hold one JSON object")
@@ -90,14 +105,3 @@ def _assignment(text: str) -> tuple[str, float]:
         raise ValueError(
             f"--set {text}: must be NAME=NUMBER, such as learning_rate=0.001"
         ) from None
-
-
-def _lookup(what: str, name: str, known: Mapping[str, T]) -> T:
-    if name in known:
-        return known[name]
-    close = difflib.get_close_matches(name, known, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(
-        f"{what} must be one of {', '.join(known) or '(there is none)'}, "
-        f"got {name!r}{hint}"
-    )

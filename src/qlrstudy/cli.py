@@ -3,20 +3,29 @@
 import argparse
 import json
 import math
-import platform
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import pooch
-
-from qlrstudy import display, provenance
+from qlrstudy import (
+    board,
+    cluster,
+    connection,
+    display,
+    plan,
+    provenance,
+    repeat,
+    study,
+    tune,
+    tunings,
+)
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.choose import choose
+from qlrstudy.choose import choose, choose_pair, choose_study
 from qlrstudy.data import DataError, fetch_sets, list_sets, verify_sets
+from qlrstudy.jobs import Job
+from qlrstudy.programs import keep_compiled_programs
 from qlrstudy.spec import (
     Algorithm,
     Budget,
@@ -25,6 +34,7 @@ from qlrstudy.spec import (
     Run,
 )
 from qlrstudy.store import StoreError
+from qlrstudy.studies import STUDIES
 from qlrstudy.tasks import TASKS
 from qlrstudy.train import Outcome, train
 
@@ -33,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; 0 for done, 2 for a mistake, 130 for an interrupted run."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    _keep_compiled_programs()
+    keep_compiled_programs()
     try:
         return options.command(options)
     except (ValueError, DataError, StoreError) as error:
@@ -47,32 +57,66 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="train one algorithm on one task, once")
     run.set_defaults(command=_run)
-    run.add_argument("task", metavar="TASK", help="see `qlrstudy tasks`")
-    run.add_argument("algorithm", metavar="ALGORITHM", help="`qlrstudy algorithms`")
-    run.add_argument("--seed", type=int, default=0, help="of all chance; 0")
-    budget = run.add_mutually_exclusive_group()
-    budget.add_argument("--epochs", type=int, help="in place of the protocol's")
-    budget.add_argument("--steps", type=int, help="likewise")
-    budget.add_argument("--seconds", type=float, help="likewise, of training")
-    run.add_argument("--batch-size", type=int, help="examples of a step")
-    run.add_argument(
-        "--set",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="hyperparameters",
-    )
-    run.add_argument("--hyperparameters", metavar="paper|FILE", help="FILE: JSON")
-    run.add_argument("--scale", default="paper", help="paper, laptop or dry")
-    run.add_argument(
-        "--store", type=Path, default=Path("runs"), metavar="DIR", help="./runs"
-    )
-    run.add_argument(
-        "--partial-data", action="store_true", help="an incomplete set will do"
-    )
+    _pair(run)
+    _settings_of(run)
     run.add_argument("--json", action="store_true", help="the last line is JSON")
-    _data_directory(run)
+    _store_and_data(run)
+
+    repeat_ = commands.add_parser("repeat", help="train with many seeds, in parallel")
+    repeat_.set_defaults(command=_repeat)
+    _pair(repeat_)
+    repeat_.add_argument("--repetitions", type=int, default=50, help="50")
+    _settings_of(repeat_)
+    _store_and_data(repeat_)
+    _cluster(repeat_)
+
+    tune_ = commands.add_parser("tune", help="search an algorithm's settings by ASHA")
+    tune_.set_defaults(command=_tune)
+    _pair(tune_)
+    tune_.add_argument("--samples", type=int, default=200, help="settings tried; 200")
+    tune_.add_argument(
+        "--metric",
+        choices=("validation_loss", "training_loss"),
+        default="validation_loss",
+        help="what counts; validation_loss",
+    )
+    tune_.add_argument(
+        "--budget",
+        choices=("epochs", "seconds"),
+        default="seconds",
+        help="what ASHA counts: seconds of training, at most 900, or epochs",
+    )
+    tune_.add_argument(
+        "--seconds", type=float, help="of each trial, in place of the epochs"
+    )
+    tune_.add_argument("--seed", type=int, default=0, help="of all chance; 0")
+    _store_and_data(tune_)
+    _cluster(tune_)
+
+    study_ = commands.add_parser("study", help="do a whole study; see `studies`")
+    study_.set_defaults(command=_study)
+    study_.add_argument("name", metavar="NAME", help="see `qlrstudy studies`")
+    study_.add_argument(
+        "--scale", choices=("paper", "laptop", "smoke"), default="paper", help="paper"
+    )
+    study_.add_argument("--tasks", nargs="+", metavar="TASK", help="only these")
+    study_.add_argument("--algorithms", nargs="+", metavar="ALGORITHM", help="likewise")
+    study_.add_argument("--samples", type=int, help="of each tuning")
+    study_.add_argument("--repetitions", type=int, help="of each setting, at most")
+    study_.add_argument(
+        "--budget", choices=("epochs", "seconds"), help="what ASHA counts"
+    )
+    study_.add_argument(
+        "--hyperparameters",
+        choices=("best", "paper"),
+        default="best",
+        help="tune, or take the paper's; best",
+    )
+    _store_and_data(study_)
+    _cluster(study_)
+
+    studies = commands.add_parser("studies", help="what can be studied")
+    studies.set_defaults(command=_studies)
 
     tasks = commands.add_parser("tasks", help="what can be learnt")
     tasks.set_defaults(command=_tasks)
@@ -94,6 +138,50 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _pair(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK", help="see `qlrstudy tasks`")
+    parser.add_argument("algorithm", metavar="ALGORITHM", help="`qlrstudy algorithms`")
+    parser.add_argument("--scale", default="paper", help="paper, laptop or dry")
+
+
+def _settings_of(parser: argparse.ArgumentParser) -> None:
+    """What decides a run, beside its task and algorithm."""
+    parser.add_argument("--seed", type=int, default=0, help="of all chance; 0")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--epochs", type=int, help="in place of the protocol's")
+    budget.add_argument("--steps", type=int, help="likewise")
+    budget.add_argument("--seconds", type=float, help="likewise, of training")
+    parser.add_argument("--batch-size", type=int, help="examples of a step")
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="hyperparameters",
+    )
+    parser.add_argument(
+        "--hyperparameters", metavar="best|paper|FILE", help="best: tuned; FILE: JSON"
+    )
+
+
+def _store_and_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store", type=Path, default=Path("runs"), metavar="DIR", help="./runs"
+    )
+    parser.add_argument(
+        "--partial-data", action="store_true", help="an incomplete set will do"
+    )
+    _data_directory(parser)
+
+
+def _cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--address", help="of a Ray cluster; this machine alone")
+    parser.add_argument("--workers", type=int, help="runs at a time; what there is")
+    parser.add_argument("--cores", type=float, default=1.0, help="of a run; 1")
+    parser.add_argument("--accelerators", type=float, help="of a run, or a part of one")
+
+
 def _data_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir",
@@ -105,7 +193,7 @@ def _data_directory(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     run = choose(options)
-    data = run.task.load(DataOptions(options.data_dir, options.partial_data))
+    data = run.task.load(_data_options(options))
     title = f"{run.task.title}, {run.algorithm.title}, seed {run.seed}"
     caveats = provenance.caveats(run, data)
     stopping = _stop_on_signals()
@@ -116,6 +204,80 @@ def _run(options: argparse.Namespace) -> int:
     else:
         display.summary(title, outcome, caveats)
     return 130 if outcome.status == "interrupted" else 0
+
+
+def _repeat(options: argparse.Namespace) -> int:
+    run = choose(options)
+    contents = study.reader(_data_options(options))(run.task)
+    jobs = list(repeat.jobs(run, options.repetitions, contents))
+    return _work(f"{run.task.title}, {run.algorithm.title}", jobs, options)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    task, algorithm = choose_pair(options)
+    connection.prepare(options.address)
+    how = plan.Tuned(options.samples, options.metric, options.budget, seed=options.seed)
+    own = None if options.seconds is None else Budget(seconds=options.seconds)
+    tuning = tunings.Tuning(task, algorithm, how, own or task.budget)
+    contents = study.reader(_data_options(options))(task)
+    search = tune.Search(tuning, options.store, contents)
+    title = f"tuning {algorithm.title} on {task.title}"
+    code = _work(title, search.jobs(), options, [search])
+    display.tuning(search)
+    return code
+
+
+def _study(options: argparse.Namespace) -> int:
+    chosen = choose_study(options)
+    connection.prepare(options.address)
+    data = _data_options(options)
+    conduct = study.Conduct(chosen, options.scale, options.store, data)
+    return _work(chosen.title, conduct.jobs(), options, conduct.searches)
+
+
+def _work(
+    title: str,
+    jobs: list[Job],
+    options: argparse.Namespace,
+    searches: Sequence[tune.Search] = (),
+) -> int:
+    """Do jobs on a cluster; 0 for done, 1 if some failed, 130 if interrupted."""
+    resources = connection.Resources(
+        options.workers, options.cores, options.accelerators
+    )
+    stopping = _stop_on_signals()
+    with connection.connected(options.address), board.shown(title, searches) as watch:
+        endings = cluster.work(
+            jobs,
+            options.store,
+            _data_options(options),
+            resources,
+            watch=watch,
+            should_stop=stopping,
+        )
+    display.endings(title, endings)
+    if stopping():
+        return 130
+    return 1 if any(ending.status == "failed" for _, ending in endings) else 0
+
+
+def _data_options(options: argparse.Namespace) -> DataOptions:
+    return DataOptions(options.data_dir, options.partial_data)
+
+
+def _studies(options: argparse.Namespace) -> int:
+    del options
+    rows = [
+        [
+            name,
+            known.title,
+            ", ".join(dict.fromkeys(cell.task for cell in known.cells)),
+            ", ".join(dict.fromkeys(cell.algorithm for cell in known.cells)),
+        ]
+        for name, known in STUDIES.items()
+    ]
+    display.table("Studies", ["name", "shows", "tasks", "algorithms"], rows)
+    return 0
 
 
 def _as_json(run: Run, outcome: Outcome, caveats: list[str]) -> dict[str, Any]:
@@ -214,11 +376,3 @@ def _stop_on_signals() -> Callable[[], bool]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)
     return lambda: bool(asked)
-
-
-def _keep_compiled_programs() -> None:
-    """Programs compiled by one command serve the next, unless JAX was told where."""
-    if jax.config.values["jax_compilation_cache_dir"] is None:
-        folder = Path(pooch.os_cache("qlrstudy")) / "programs" / platform.node()
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
@@ -9,7 +11,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from qlrstudy import train
-from qlrstudy.spec import Record
+from qlrstudy.jobs import Ending, Job
+from qlrstudy.provenance import hyperparameters
+from qlrstudy.spec import Record, Run
+from qlrstudy.tune import Search
 
 # Results go to stdout, all else to stderr, so that either can be sent elsewhere.
 OUT, ERR = Console(), Console(stderr=True)
@@ -68,6 +73,61 @@ def summary(title: str, outcome: train.Outcome, caveats: Sequence[str]) -> None:
         *[["caveat", caveat] for caveat in caveats],
     ]
     table(title, ["", ""], rows)
+
+
+def endings(title: str, ended: Sequence[tuple[Job, Ending]]) -> None:
+    """Print what became of many runs, by task, algorithm and settings."""
+    groups: dict[tuple[str, str, str], list[Ending]] = {}
+    for job, ending in ended:
+        trial = job.pauses is not None
+        settings = "(tuning)" if trial else _hyperparameters(job.run)
+        key = (job.run.task.name, job.run.algorithm.name, settings)
+        groups.setdefault(key, []).append(ending)
+    rows = [[*key, *_counts(group)] for key, group in groups.items()]
+    header = ["task", "algorithm", "settings", "runs", "median training", "test loss"]
+    table(title, header, rows)
+    for job, ending in ended:
+        if ending.status == "failed":
+            name = f"failed: {job.place}\n{ending.error.rstrip()}"
+            ERR.print(name, markup=False, highlight=False, soft_wrap=True)
+
+
+def tuning(search: Search) -> None:
+    """Print a tuning's rungs and what won."""
+    rows = [
+        [f"{milestone:g}", str(reached), str(on)]
+        for milestone, reached, on in search.rungs()
+    ]
+    table("ASHA", [f"rung at {search.field}", "reached", "went on"], rows)
+    best = search.directory.best()
+    winner = search.best()
+    if best is None or winner is None:
+        OUT.print("no winner yet: not all trials have ended, or none finished")
+        return
+    settings = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
+    OUT.print(
+        f"best: {settings}; {search.tuning.how.metric} {number(winner.loss)} "
+        f"(trial {winner.trial}); {search.directory.path / 'best.json'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _hyperparameters(run: Run) -> str:
+    return ", ".join(f"{k} {v:.4g}" for k, v in hyperparameters(run).items())
+
+
+def _counts(ended: Sequence[Ending]) -> list[str]:
+    counts = Counter(ending.status for ending in ended)
+    said = ", ".join(f"{n} {status}" for status, n in counts.items())
+    records = [e.record for e in ended if e.record is not None]
+    medians = [
+        number(statistics.median([getattr(r, name) for r in records]))
+        if records
+        else "–"
+        for name in ("training_loss", "test_loss")
+    ]
+    return [said, *medians]
 
 
 def number(value: float) -> str:

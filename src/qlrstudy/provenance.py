@@ -2,10 +2,12 @@
 
 import dataclasses
 import datetime
+import functools
 import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,18 @@ from qlrstudy.store import SCHEMA
 _PACKAGES = ("adamqlr", "jax", "jaxlib", "optax", "flax", "kfac-jax", "numpy")
 
 
-def identity(run: Run, data: Dataset) -> dict[str, Any]:
+def contents(data: Dataset) -> dict[str, Any]:
+    """What tells data from any other: files by their sums, splits by their sizes."""
+    return {
+        "data": {file.name: file.sha256 for file in data.sources},
+        "examples": {
+            name: len(getattr(data, name).inputs)
+            for name in ("train", "validation", "test")
+        },
+    }
+
+
+def identity(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
     """All that decides a run's numbers; two runs are one if these agree."""
     return {
         "schema": SCHEMA,
@@ -27,11 +40,7 @@ def identity(run: Run, data: Dataset) -> dict[str, Any]:
         "hyperparameters": hyperparameters(run),
         "seed": run.seed,
         "budget": {k: v for k, v in dataclasses.asdict(run.budget).items() if v},
-        "data": {file.name: file.sha256 for file in data.sources},
-        "examples": {
-            name: len(getattr(data, name).inputs)
-            for name in ("train", "validation", "test")
-        },
+        **contents,
     }
 
 
@@ -55,7 +64,7 @@ def caveats(run: Run, data: Dataset) -> list[str]:
 
 def manifest(run: Run, data: Dataset) -> dict[str, Any]:
     """What is known of a run before it begins."""
-    return identity(run, data) | {
+    return identity(run, contents(data)) | {
         "caveats": caveats(run, data),
         "sources": [file._asdict() for file in data.sources],
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -72,6 +81,7 @@ def manifest(run: Run, data: Dataset) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
@@ -82,6 +92,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
+@functools.cache
 def _commit() -> str | None:
     """The commit the code was run from, marked where files were changed since."""
     describe = ["git", "describe", "--always", "--abbrev=40", "--dirty"]

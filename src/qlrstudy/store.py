@@ -19,6 +19,7 @@ import contextlib
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -36,6 +37,10 @@ _ROW = np.dtype([(name, "<f4") for name in StepReport._fields])
 
 class StoreError(Exception):
     """A store that cannot be written: where, why, and the cure."""
+
+
+class BusyError(StoreError):
+    """A run that another process is writing."""
 
 
 class Checkpoint(NamedTuple):
@@ -62,7 +67,8 @@ class RunDirectory:
         """Keep other writers out, or say who is writing.
 
         Raises:
-            StoreError: another process has the run, or nothing can be written here.
+            BusyError: another process has the run.
+            StoreError: nothing can be written here.
         """
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -70,7 +76,7 @@ class RunDirectory:
             try:
                 lock.acquire(timeout=0)
             except filelock.Timeout:
-                raise StoreError(
+                raise BusyError(
                     f"another process is writing the run {self.path}; wait for it, or "
                     "choose another --seed or --store"
                 ) from None
@@ -177,6 +183,34 @@ class RunDirectory:
         for name in ("steps.f32", "checkpoint.npz"):
             (self.path / name).unlink(missing_ok=True)
 
+    def is_claimed(self) -> bool:
+        """Whether some process is writing the run at this moment."""
+        if not (self.path / ".lock").exists():
+            return False
+        try:
+            with self.claim():
+                return False
+        except BusyError:
+            return True
+
+    def files(self) -> dict[str, bytes]:
+        """All that is there of the run, to be sent to another store."""
+        if not self.path.exists():
+            return {}
+        names = [p for p in self.path.iterdir() if not p.name.startswith(".")]
+        return {path.name: path.read_bytes() for path in names}
+
+    def adopt(self, files: Mapping[str, bytes]) -> None:
+        """Take over a run from another store, its manifest last of all."""
+        with self.claim():
+            for name in sorted(files, key=lambda name: name == "manifest.json"):
+                with _replacing(self.path / Path(name).name) as file:
+                    file.write(files[name])
+
+    def discard_checkpoint(self) -> None:
+        """Free the space of a checkpoint that nobody will go on from."""
+        (self.path / "checkpoint.npz").unlink(missing_ok=True)
+
     def _write_table(self, name: str, table: pa.Table) -> None:
         with _replacing(self.path / name) as file:
             pq.write_table(table, file, compression="zstd")
@@ -187,6 +221,23 @@ def run_directory(store: Path, identity: Mapping[str, Any]) -> RunDirectory:
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     task, algorithm, seed = (identity[k] for k in ("task", "algorithm", "seed"))
     return RunDirectory(store / f"{task}-{algorithm}-seed{seed}-{digest[:12]}")
+
+
+def mark(store: Path) -> str:
+    """A store's own mark, by which a process on another machine knows it again."""
+    path = store / ".mark"
+    with explained(path):
+        store.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            with _replacing(path) as file:
+                file.write(uuid.uuid4().hex.encode())
+        return path.read_text()
+
+
+def is_marked(store: Path, text: str) -> bool:
+    """Whether this is the store with that mark, and not another at the same path."""
+    path = store / ".mark"
+    return path.exists() and path.read_text() == text
 
 
 def runs(store: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -68,7 +68,9 @@ def train(
     Raises:
         StoreError: the store cannot be written, or another process has the run.
     """
-    directory = run_directory(store, provenance.identity(run, data))
+    directory = run_directory(
+        store, provenance.identity(run, provenance.contents(data))
+    )
     with directory.claim():
         known = directory.manifest()
         if known is not None and known["status"] in ("finished", "diverged"):

@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "qlrstudy"]
 def own_signals(monkeypatch):
     """Commands set handlers, which must not outlive them here."""
     monkeypatch.setattr(cli, "_stop_on_signals", lambda: lambda: False)
-    monkeypatch.setattr(cli, "_keep_compiled_programs", lambda: None)
+    monkeypatch.setattr(cli, "keep_compiled_programs", lambda: None)
 
 
 def _json(capsys) -> dict:

@@ -1,0 +1,35 @@
+"""The paper's appendix B.6: what each part of an algorithm does for it."""
+
+from qlrstudy.plan import Study
+from qlrstudy.studies.benchmark import TUNED, UNTUNED, epoch_constrained
+
+_IMAGES = ("fashion-mnist", "cifar-10")
+_REPRISE = ("uci-energy", "uci-protein", "fashion-mnist", "svhn")
+
+
+def _ablation(
+    name: str, title: str, tasks: tuple[str, ...], algorithms: tuple[str, ...]
+) -> Study:
+    cells = tuple(epoch_constrained(task, a) for task in tasks for a in algorithms)
+    return Study(f"ablation-{name}", title, cells)
+
+
+def _reprise(name: str, title: str, added: str) -> Study:
+    return _ablation(name, title, _REPRISE, (*TUNED, *UNTUNED, added))
+
+
+DAMPING = _ablation(
+    "damping",
+    "AdamQLR with and without damping",
+    _IMAGES,
+    ("adam", "adamqlr-tuned", "adamqlr-undamped"),
+)
+CURVATURE = _ablation(
+    "curvature",
+    "AdamQLR with the Fisher and with the Hessian",
+    _IMAGES,
+    ("adam", "adamqlr-tuned", "adamqlr-hessian"),
+)
+EPSILON = _reprise("epsilon", "Adam with its epsilon tuned", "adam-tuned-epsilon")
+KFAC = _reprise("kfac", "K-FAC without its heuristics", "kfac-unadaptive")
+BAYDIN = _reprise("baydin", "SGD that learns its learning rate", "baydin-sgd")
