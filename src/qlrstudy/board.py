@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from qlrstudy.display import ERR, number
+from qlrstudy.display import ERR, duration, number
 from qlrstudy.jobs import Board, Ending, Job
 from qlrstudy.tune import Search
 
@@ -55,14 +55,6 @@ def time_left(board: Board, elapsed: float) -> str:
         return "time left unknown"
     left = elapsed / ended * (board.waiting + len(board.running))
     return f"about {duration(left)} left"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever is short."""
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def _result(ending: Ending) -> str:

@@ -14,9 +14,11 @@ from qlrstudy import (
     cluster,
     connection,
     display,
+    estimate,
     plan,
     provenance,
     repeat,
+    status,
     study,
     tune,
     tunings,
@@ -112,8 +114,15 @@ def _parser() -> argparse.ArgumentParser:
         default="best",
         help="tune, or take the paper's; best",
     )
+    study_.add_argument(
+        "--dry-run", action="store_true", help="list the runs, and the time they need"
+    )
     _store_and_data(study_)
     _cluster(study_)
+
+    status_ = commands.add_parser("status", help="what a store has, and lacks")
+    status_.set_defaults(command=_status)
+    status_.add_argument("store", type=Path, metavar="STORE", help="a directory")
 
     studies = commands.add_parser("studies", help="what can be studied")
     studies.set_defaults(command=_studies)
@@ -232,6 +241,9 @@ def _study(options: argparse.Namespace) -> int:
     connection.prepare(options.address)
     data = _data_options(options)
     conduct = study.Conduct(chosen, options.scale, options.store, data)
+    if options.dry_run:
+        display.estimate(chosen.title, estimate.lines(conduct), options.workers)
+        return 0
     return _work(chosen.title, conduct.jobs(), options, conduct.searches)
 
 
@@ -243,10 +255,10 @@ def _work(
 ) -> int:
     """Do jobs on a cluster; 0 for done, 1 if some failed, 130 if interrupted."""
     resources = connection.Resources(
-        options.workers, options.cores, options.accelerators
+        options.workers, options.cores, options.accelerators, options.address
     )
     stopping = _stop_on_signals()
-    with connection.connected(options.address), board.shown(title, searches) as watch:
+    with board.shown(title, searches) as watch:
         endings = cluster.work(
             jobs,
             options.store,
@@ -278,6 +290,20 @@ def _studies(options: argparse.Namespace) -> int:
     ]
     display.table("Studies", ["name", "shows", "tasks", "algorithms"], rows)
     return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    store: Path = options.store
+    if not store.is_dir():
+        raise ValueError(f"STORE must be a directory with runs, got {store}")
+    display.states("Runs", status.by_algorithm(store))
+    display.states("Tunings", list(status.by_tuning(store)))
+    display.states("Studies", list(status.by_study(store)))
+    failures = list(status.failures(store))
+    for path, error in failures:
+        text = f"failed: {path}\n{error.rstrip()}"
+        display.ERR.print(text, markup=False, highlight=False, soft_wrap=True)
+    return 1 if failures else 0
 
 
 def _as_json(run: Run, outcome: Outcome, caveats: list[str]) -> dict[str, Any]:

@@ -32,13 +32,13 @@ def work(
     watch: Callable[[Board], None] = lambda board: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[tuple[Job, Ending]]:
-    """Do all jobs, and those that follow from them, on the connected Ray.
+    """Do all jobs, and those that follow from them; if there is anything to do.
 
     Args:
         jobs: what to do; none of it is done twice.
         store: the directory of all runs.
         data: where data may come from.
-        resources: what each gets.
+        resources: what each gets, and of which Ray.
         watch: called about twice a second.
         should_stop: asked as often; if so, what is under way is kept for later.
 
@@ -80,8 +80,16 @@ class _Shift:
         watch: Callable[[Board], None],
         should_stop: Callable[[], bool],
     ) -> list[tuple[Job, Ending]]:
-        ray = connection.ray()
         self._add(jobs)
+        if len(self.queue):
+            with connection.connected(self.resources.address):
+                self._work(watch, should_stop)
+        watch(self._board())
+        return self.endings
+
+    def _work(
+        self, watch: Callable[[Board], None], should_stop: Callable[[], bool]
+    ) -> None:
         try:
             while len(self.queue) or any(hand.job for hand in self.hands):
                 if should_stop():
@@ -94,9 +102,7 @@ class _Shift:
                 watch(self._board())
         finally:
             for hand in self.hands:
-                ray.kill(hand.actor)
-        watch(self._board())
-        return self.endings
+                connection.ray().kill(hand.actor)
 
     def _add(self, jobs: Iterable[Job]) -> None:
         """Queue what the store lacks; what it has has ended already."""

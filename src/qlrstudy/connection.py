@@ -14,11 +14,13 @@ class Resources(NamedTuple):
         workers: the most at a time; as many as there is room for, unless given.
         cores: of each. A part of one lets runs share a core, and spoil their times.
         accelerators: of each, or a part of one; one if there are any, unless given.
+        address: of a Ray cluster; this machine alone, unless given.
     """
 
     workers: int | None = None
     cores: float = 1.0
     accelerators: float | None = None
+    address: str | None = None
 
 
 def prepare(address: str | None) -> None:

@@ -11,9 +11,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from qlrstudy import train
+from qlrstudy.estimate import Estimate, Line
 from qlrstudy.jobs import Ending, Job
 from qlrstudy.provenance import hyperparameters
 from qlrstudy.spec import Record, Run
+from qlrstudy.status import STATES, Count
 from qlrstudy.tune import Search
 
 # Results go to stdout, all else to stderr, so that either can be sent elsewhere.
@@ -113,8 +115,62 @@ def tuning(search: Search) -> None:
     )
 
 
+def estimate(title: str, lines: Sequence[Line], workers: int | None) -> None:
+    """Print what a study would run, and how long that would train."""
+    rows = [
+        [
+            line.task,
+            line.algorithm,
+            line.what,
+            f"{line.missing} of {line.runs}",
+            _estimated(line.estimate),
+            ", ".join(sorted(line.estimate.sources)),
+        ]
+        for line in lines
+    ]
+    header = ["task", "algorithm", "runs of", "to do", "training time", "cost from"]
+    table(title, header, rows)
+    seconds = sum(line.estimate.seconds for line in lines)
+    unknown = sum(line.estimate.unknown for line in lines)
+    count = sum(line.missing for line in lines)
+    runs = f"{count:,} runs to do: about {duration(seconds)} of training"
+    share = f", {duration(seconds / workers)} on {workers} workers" if workers else ""
+    more = f"; {unknown:,} runs more, of unknown cost" if unknown else ""
+    said = f"{runs}{share}{more}; compiling and evaluation come on top"
+    OUT.print(said, highlight=False, soft_wrap=True)
+
+
+def _estimated(estimate: Estimate) -> str:
+    known = duration(estimate.seconds) if estimate.sources else ""
+    unknown = f"{estimate.unknown} unknown" if estimate.unknown else ""
+    return " + ".join(filter(None, (known, unknown))) or "–"
+
+
+def states(title: str, counts: Sequence[Count]) -> None:
+    """Print how many runs are in which state, if there are any."""
+    names = dict.fromkeys(name for count in counts for name in count.states)
+    header = [n for n in (*STATES, "stopped", "missing") if n in names]
+    rows = [
+        [count.name, *(str(count.states[name] or "") for name in header)]
+        for count in counts
+    ]
+    if rows:
+        table(title, ["", *header], rows)
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever is short."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
 def _hyperparameters(run: Run) -> str:
-    return ", ".join(f"{k} {v:.4g}" for k, v in hyperparameters(run).items())
+    """Those that are not the algorithm's defaults."""
+    chosen = hyperparameters(run).items()
+    shown = {k: v for k, v in chosen if run.algorithm.defaults.get(k) != v}
+    return ", ".join(f"{k} {v:.4g}" for k, v in shown.items())
 
 
 def _counts(ended: Sequence[Ending]) -> list[str]:

@@ -121,7 +121,8 @@ class Search:
                 "choose another --seed or --store"
             ) from None
         self.directory.begin(tunings.identity(self.tuning, self.contents))
-        self._replay()
+        self.load()
+        self._close_stopped()
         if not self.is_open():
             return list(self._finish())
         trials = range(self.tuning.how.samples)
@@ -146,7 +147,8 @@ class Search:
         """Whether some trial has yet to end."""
         return not all(t in self.ends for t in range(self.tuning.how.samples))
 
-    def _replay(self) -> None:
+    def load(self) -> None:
+        """Go through the decisions made so far, to where ASHA was."""
         for entry in list(self.directory.entries()):
             if entry.milestone is None:
                 self.ends[entry.trial] = entry
@@ -154,8 +156,10 @@ class Search:
             goes_on = self.asha.goes_on(entry.trial, entry.at, entry.loss)
             assert goes_on == (entry.event == "continue"), f"not reproduced: {entry}"
             self.decided[entry.trial, entry.milestone] = goes_on
+
+    def _close_stopped(self) -> None:
+        """End the trials whose driver was killed just after it had stopped them."""
         for entry in list(self.directory.entries()):
-            # Killed after the decision and before the end that follows from it.
             if entry.event == "stop" and entry.trial not in self.ends:
                 self._log(entry._replace(event="stopped", milestone=None))
 

@@ -15,6 +15,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,7 +95,9 @@ def place(tuning: Tuning, contents: Mapping[str, Any]) -> str:
 
 def hyperparameters(tuning: Tuning, trial: int) -> dict[str, float]:
     """A trial's settings at random, by the tuning's seed and the trial's number."""
-    chance = np.random.default_rng([tuning.how.seed, trial])
+    # Not the same numbers for all tasks and algorithms: their luck is to be their own.
+    name = f"{tuning.task.name} {tuning.algorithm.name}"
+    chance = np.random.default_rng([tuning.how.seed, zlib.crc32(name.encode()), trial])
     drawn: dict[str, float] = {}
     if tuning.task.batch_sizes:
         drawn["batch_size"] = int(chance.choice(tuning.task.batch_sizes))
