@@ -22,6 +22,9 @@ from qlrstudy.store import RunDirectory, mark, runs  # noqa: E402
 from qlrstudy.tasks import TASKS  # noqa: E402
 from qlrstudy.worker import Worker, order  # noqa: E402
 
+# Earlier tests have used JAX in this process, which a command's driver does not.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
+
 DIGITS = TASKS["digits"]["paper"]
 COUNT, STEPS = 4, 4000
 RUN = run_with(
