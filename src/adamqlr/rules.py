@@ -26,12 +26,18 @@ TRUST_BELOW, TRUST_ABOVE = 1 / 4, 3 / 4
 DAMPING_CEILING = 1e16
 
 
+# How many times further than a probe looked a step may go. Where a network answers to
+# nothing nearby (outputs that are sure of themselves), it may answer to much afar.
+STRETCH = 32.0
+
+
 class Limit(enum.IntEnum):
     """What decided the length of a step."""
 
     MODEL = 0
     KL_BUDGET = 1
     MAX_STEP_SIZE = 2
+    PROBE = 3
 
 
 def bend(curvature: Scalar, damping: Scalar, square_norm: Scalar) -> Scalar:
@@ -160,6 +166,25 @@ def change_at(
     return -step_size * slope + stretch * stretch * (change + distance * slope)
 
 
+def bend_seen(
+    slope: Scalar, distance: Scalar, change: Scalar, resolution: Scalar
+) -> Scalar:
+    r"""How much the loss itself bends up to a distance, at the least.
+
+    $$2\, \frac{\Delta f(h) + h\, g^\top d}{h^2}$$
+
+    A metric on the outputs is blind where a network is sure of itself and wrong; the
+    loss that was seen is not.
+
+    Args:
+        slope: $g^\top d$.
+        distance: $h$.
+        change: $\Delta f(h) = f(\theta - h d) - f(\theta)$.
+        resolution: the size of rounding errors in `change`.
+    """
+    return 2 * (change + distance * slope - resolution) / (distance * distance)
+
+
 def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Scalar:
     r"""How much of the predicted change came true, $\rho$.
 
@@ -178,6 +203,15 @@ def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Sc
     known = 1 - hidden * 1
     answer = hidden * (1 - (predicted == 0) / 2)
     return (change * known + answer) / (predicted * known + hidden * 1)
+
+
+def next_reach(reach: Scalar, step_size: Scalar) -> Scalar:
+    """How far to probe next: as far as the step went, or half as far as before.
+
+    Steps shrink to nothing where a batch's slope happens to; a probe that followed
+    them there would bind the next steps to its own short sight.
+    """
+    return steadied(abs(step_size), reach / 2)
 
 
 def next_damping(

@@ -41,7 +41,7 @@ def test_the_targets_scale_is_that_of_all_examples_seen():
 
 def test_each_step_keeps_to_what_the_examples_seen_allow():
     for kind, targets in [(Gaussian(), Y), (Categorical(), jnp.argmax(Y, axis=2))]:
-        states = infos(adamqlr(kl_budget=1e-4), kind, targets)
+        states = infos(adamqlr(curvature=Fisher(), kl_budget=1e-4), kind, targets)
         for i, state in enumerate(states):
             allowed = 1e-4 / np.sqrt(8 * (i + 1)) * 8
             assert state.info.kl_divergence <= allowed * 1.001

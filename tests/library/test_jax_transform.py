@@ -193,6 +193,7 @@ def test_info_says_what_limits_the_step():
             "MODEL": {"kl_budget": 1e9, "max_step_size": 1e9},
             "KL_BUDGET": {"kl_budget": 1e-9, "max_step_size": 1e9},
             "MAX_STEP_SIZE": {"kl_budget": 1e9, "max_step_size": 1e-9},
+            "PROBE": {"curvature": Probe()},  # the first looks no further than it must
         }.items()
     }
     assert decided == {limit.name: limit.value for limit in Limit}
@@ -225,7 +226,8 @@ def test_a_probes_ratio_is_the_exact_one_on_a_quadratic(x64):
         plain(curvature=Probe(), damping=1e-300, damping_floor=0.0),
         objective, params, 10,
     )  # fmt: skip
-    np.testing.assert_allclose(states.info.reduction_ratio[:5], 1, atol=1e-6)
+    # The first steps are as short as the first probe, and show rounding.
+    np.testing.assert_allclose(states.info.reduction_ratio[2:6], 1, atol=1e-6)
 
 
 def test_a_probe_that_fails_looks_nearer_until_it_sees():

@@ -47,8 +47,8 @@ class QLRState(NamedTuple):
     Attributes:
         base: state of the transformation that makes the direction.
         damping: of the next step.
-        reach: size of the last step, where a probe looks next; a quarter of the
-            former reach after a step was refused.
+        reach: where a probe looks next: the last step's size, or half the former
+            reach if that is more; a quarter of it after a step was refused.
         seen: what the batches so far have shown.
         steps: how many were done.
         info: on the last step.

@@ -18,6 +18,7 @@ from adamqlr.jax.curvature import (
     Curvature,
     Point,
     Probe,
+    Trial,
     ValueFn,
     as_objective,
     inner_product,
@@ -152,10 +153,14 @@ def qlr(
         return seen, dispersion, allowance * batch * dispersion
 
     def limited(
-        step_size: Array, curvature: Array, allowed: Array | None
+        step_size: Array, curvature: Array, allowed: Array | None, trial: Trial | None
     ) -> tuple[Array, Int[Array, ""]]:
         """Cut a step to its limits; also tells which one decided."""
         limit = jnp.zeros((), jnp.int32)
+        if trial is not None:
+            excess = abs(step_size) / (rules.STRETCH * trial.distance)
+            step_size = rules.shortened(step_size, excess)
+            limit = jnp.where(excess > 1, rules.Limit.PROBE, limit)
         if allowed is not None:
             divergence = rules.kl_divergence(step_size, curvature)
             excess = rules.excess(divergence, allowed)
@@ -195,14 +200,18 @@ def qlr(
         if curvature_decay is not None:
             seen = seen.with_curvature(bent, square_norm, curvature_decay)
             bent = rules.steadied(bent, seen.curvature * square_norm)
-        bend = rules.bend(bent, state.damping * dispersion, square_norm)
+        rounding = 4 * jnp.finfo(loss.dtype).eps * abs(loss)
+        steepest = bent
+        if look.trial is not None:
+            bend_seen = rules.bend_seen(slope, *look.trial, 4 * rounding)
+            steepest = rules.steadied(bent, bend_seen)
+        bend = rules.bend(steepest, state.damping * dispersion, square_norm)
         step_size, limit = limited(
-            rescale * rules.step_size(slope, bend), bent, allowed
+            rescale * rules.step_size(slope, bend), bent, allowed, look.trial
         )
         step = _scaled(-step_size, direction)
         predicted = rules.predicted_change(step_size, slope, bend)
 
-        rounding = 4 * jnp.finfo(loss.dtype).eps * abs(loss)
         if look.trial is None:
             measured = damping is not None and _is_due(state.steps, ratio_every)
             trial_loss = _trial_loss(value_fn, params, step, measured)
@@ -242,7 +251,9 @@ def qlr(
         new_state = QLRState(
             base=base_state,
             damping=state.damping if damping is None else next_damping,
-            reach=_next_reach(state.reach, step_size, accepted),
+            reach=jnp.where(
+                accepted, rules.next_reach(state.reach, step_size), state.reach / 4
+            ),
             seen=optax.tree.where(accepted, seen, state.seen),
             steps=jnp.asarray(optax.safe_increment(state.steps)),
             info=info,
@@ -255,14 +266,6 @@ def qlr(
 
 def _scaled(factor: Float[Array, ""], tree: Any) -> Any:
     return jax.tree.map(lambda leaf: (factor * leaf).astype(leaf.dtype), tree)
-
-
-def _next_reach(
-    reach: Float[Array, ""], step_size: Float[Array, ""], accepted: Bool[Array, ""]
-) -> Float[Array, ""]:
-    """Look as far as the last step went; nearer where looking or going failed."""
-    moved = jnp.where(step_size == 0, reach, abs(step_size))
-    return jnp.where(accepted, moved, reach / 4)
 
 
 def _is_due(steps: Int[Array, ""], every: int) -> bool | Bool[Array, ""]:

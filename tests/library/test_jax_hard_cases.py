@@ -1,0 +1,158 @@
+"""Trouble that users bring along: the defaults train through it, or stand still."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from adamqlr.jax import Categorical, Gaussian, Objective, adamqlr, qlr
+from cases import mlp, mlp_params
+
+EXAMPLES = 128
+X = jax.random.normal(jax.random.key(0), (EXAMPLES, 3))
+TEACHER = jax.tree.map(lambda leaf: 0.3 - leaf[::-1], mlp_params())
+Y = mlp(TEACHER, X)
+CLASSES = jnp.argmax(Y, axis=1)
+
+
+def train(data, likelihood, optimiser=None, *, params=None, batch=16, steps=300):
+    """The loss of all data before and after training, and the parameters."""
+    rule = adamqlr() if optimiser is None else optimiser
+    params = mlp_params() if params is None else params
+
+    def step(carry, key):
+        params, state = carry
+        rows = jax.random.randint(key, (batch,), 0, len(data[0]))
+        objective = Objective(mlp, likelihood, *[part[rows] for part in data])
+        value, grad = jax.value_and_grad(objective)(params)
+        updates, state = rule.update(
+            grad, state, params, value=value, grad=grad, value_fn=objective
+        )
+        return (optax.apply_updates(params, updates), state), None
+
+    keys = jax.random.split(jax.random.key(1), steps)
+    whole = Objective(mlp, likelihood, *data)
+    start = (params, rule.init(params))
+    (trained, _), _ = jax.jit(lambda c: jax.lax.scan(step, c, keys))(start)
+    return float(whole(params)), float(whole(trained)), trained
+
+
+@pytest.mark.parametrize("unit, gain", [(1e-3, 1000), (1.0, 10), (1e3, 1.5)])
+def test_targets_of_any_unit_are_learnt(unit, gain):
+    """Hidden units see the steps that outputs of a thousand need, hence its gain."""
+    before, after, _ = train((X, unit * Y), Gaussian())
+    assert after < before / gain
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_the_targets_unit_does_not_change_the_answer(unit):
+    """A linear network from zero has no unit of its own, nor has the method."""
+    predict = lambda params, x: x @ params
+    optimiser, params = adamqlr(), jnp.zeros((3, 2))
+    objective = Objective(predict, Gaussian(), X, unit * Y)
+
+    def step(carry, _):
+        params, state = carry
+        value, grad = jax.value_and_grad(objective)(params)
+        updates, state = optimiser.update(
+            grad, state, params, value=value, grad=grad, value_fn=objective
+        )
+        return (optax.apply_updates(params, updates), state), None
+
+    start = (params, optimiser.init(params))
+    (params, _), _ = jax.lax.scan(step, start, length=150)
+    best = unit * jnp.linalg.lstsq(X, Y)[0]
+    np.testing.assert_allclose(params, best, rtol=0.02, atol=0.02 * unit)
+
+
+def test_heavy_tailed_targets_do_no_harm():
+    noise = jax.random.t(jax.random.key(2), 1.0, Y.shape)  # Cauchy's: no variance
+    before, after, params = train((X, Y + noise), Gaussian())
+    assert after < before and jnp.isfinite(mlp(params, X)).all()
+
+
+def test_wrong_labels_do_no_harm():
+    wrong = jax.random.bernoulli(jax.random.key(2), 0.3, CLASSES.shape)
+    before, after, params = train((X, jnp.where(wrong, 1, CLASSES)), Categorical())
+    clean = Objective(mlp, Categorical(), X, CLASSES)
+    assert after < before and clean(params) < clean(mlp_params()) / 2
+
+
+def test_repeated_rows_are_learnt():
+    before, after, _ = train(
+        (X[jnp.arange(128) % 4], Y[jnp.arange(128) % 4]), Gaussian()
+    )
+    assert after < before / 100
+
+
+def test_batches_of_one_are_learnt():
+    before, after, _ = train((X, CLASSES), Categorical(), batch=1, steps=600)
+    assert after < before / 4
+
+
+@pytest.mark.parametrize(
+    "likelihood, targets", [(Gaussian(), Y), (Categorical(), CLASSES)]
+)
+def test_a_batch_of_one_example_again_and_again_is_learnt(likelihood, targets):
+    same = jnp.zeros(EXAMPLES, int)
+    before, after, _ = train((X[same], targets[same]), likelihood)
+    assert after < before / 10
+
+
+@pytest.mark.parametrize(
+    "likelihood, targets", [(Gaussian(), Y), (Categorical(), CLASSES)]
+)
+def test_weights_that_start_far_too_large_come_back(likelihood, targets):
+    huge = jax.tree.map(lambda leaf: 100 * leaf, mlp_params())
+    before, after, _ = train((X, targets), likelihood, params=huge)
+    assert after < before / 10
+
+
+def test_a_frozen_part_stays_and_the_rest_learns():
+    frozen = {"w1": "frozen", "b1": "free", "w2": "free"}
+    parts = {"free": optax.scale_by_adam(), "frozen": optax.set_to_zero()}
+    before, after, params = train(
+        (X, Y), Gaussian(), qlr(optax.partition(parts, frozen))
+    )
+    assert after < before / 2
+    np.testing.assert_array_equal(params["w1"], mlp_params()["w1"])
+
+
+def test_clipping_and_weight_decay_go_before_the_rule():
+    before, after, _ = train(
+        (X, Y),
+        Gaussian(),
+        optax.chain(
+            optax.clip_by_global_norm(0.1), optax.add_decayed_weights(1e-4), adamqlr()
+        ),
+    )
+    assert after < before / 4
+
+
+def test_micro_batches_make_the_step_of_the_whole_batch():
+    """An objective may take its batch in parts, which then are one batch to it."""
+    parts = lambda params, x: jax.lax.map(
+        lambda rows: mlp(params, rows), x.reshape(4, -1, 3)
+    ).reshape(-1, 2)
+
+    def stepped(predict):
+        rule, params = adamqlr(), mlp_params()
+        objective = Objective(predict, Gaussian(), X, Y)
+        value, grad = jax.value_and_grad(objective)(params)
+        return rule.update(
+            grad, rule.init(params), params, value=value, grad=grad, value_fn=objective
+        )[1].info
+
+    np.testing.assert_allclose(stepped(parts)[:6], stepped(mlp)[:6], rtol=1e-3)
+
+
+def test_dead_units_leave_the_parameters_alone():
+    dead = lambda params, x: jax.nn.relu(x @ params["w"] - 100.0) @ params["w"].T
+    params, rule = {"w": jnp.ones((3, 3))}, adamqlr()
+    objective = Objective(dead, Gaussian(), X, X)
+    value, grad = jax.value_and_grad(objective)(params)
+    updates, state = rule.update(
+        grad, rule.init(params), params, value=value, grad=grad, value_fn=objective
+    )
+    assert not state.info.rejected and not jnp.any(updates["w"])
