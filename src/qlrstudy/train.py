@@ -164,8 +164,14 @@ class _Training:
         return self.run.budget.total_steps(self.loop.steps_per_epoch)
 
     def _interval(self, total: int) -> int:
-        """Steps from one evaluation to the next: whole epochs, and not too many."""
+        """Steps from one evaluation to the next.
+
+        Whole epochs, and not too many evaluations; or, of a budget in steps, which may
+        be less than an epoch, a share of it.
+        """
         per_epoch = self.loop.steps_per_epoch
+        if self.run.budget.steps is not None and total >= MOST_EVALUATIONS:
+            return -(-total // MOST_EVALUATIONS)
         epochs = -(-total // per_epoch)
         return per_epoch * -(-epochs // MOST_EVALUATIONS)
 

@@ -1,7 +1,7 @@
 """The studies, by the names they have on the command line."""
 
 from qlrstudy.plan import Study
-from qlrstudy.studies import ablation, benchmark, demo, sensitivity
+from qlrstudy.studies import ablation, any_batch, benchmark, demo, sensitivity
 
 STUDIES: dict[str, Study] = {
     "demo": demo.DEMO,
@@ -23,4 +23,5 @@ STUDIES: dict[str, Study] = {
     "ablation-epsilon": ablation.EPSILON,
     "ablation-kfac": ablation.KFAC,
     "ablation-baydin": ablation.BAYDIN,
+    "any-batch": any_batch.ANY_BATCH,
 }
