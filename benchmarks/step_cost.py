@@ -18,15 +18,23 @@ from models import problems
 from rich.console import Console
 from rich.table import Table
 
-from adamqlr.jax import Categorical, Fisher, Probe, Subsampled, adamqlr, trainer
+from adamqlr.jax import (
+    Categorical,
+    Fisher,
+    Probe,
+    Subsampled,
+    adamqlr,
+    paper_adamqlr,
+    trainer,
+)
 
 OPTIMISERS = {
     "Adam": optax.adam(1e-3),
-    "exact": adamqlr(),
-    "exact, no trial": adamqlr(damping=None),
+    "default": adamqlr(),
+    "default, quarter": adamqlr(curvature=Subsampled(Probe(), 4)),
+    "paper": paper_adamqlr(),
+    "paper, no trial": paper_adamqlr(damping=None),
     "exact, amortised": adamqlr(curvature=Subsampled(Fisher(), 4), ratio_every=10),
-    "probe": adamqlr(curvature=Probe(), kl_budget=1e-5),
-    "probe, quarter": adamqlr(curvature=Subsampled(Probe(), 4), kl_budget=1e-5),
 }
 
 
