@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from qlrstudy.spec import Dataset, Run
+from qlrstudy.spec import Complement, Dataset, Run
 from qlrstudy.store import SCHEMA
 
 _PACKAGES = ("adamqlr", "jax", "jaxlib", "optax", "flax", "kfac-jax", "numpy")
@@ -52,6 +52,27 @@ def hyperparameters(run: Run) -> dict[str, float]:
     return batch | dict(run.settings)
 
 
+def search_space(run: Run) -> dict[str, dict[str, Any]]:
+    """Where the settings are tuned, for those who read a run without its code.
+
+    `complement` is for one minus the setting; the batch is tuned with the others.
+    """
+    space: dict[str, dict[str, Any]] = {
+        name: {
+            "low": bounds.low,
+            "high": bounds.high,
+            "complement": isinstance(bounds, Complement),
+        }
+        for name, bounds in run.algorithm.search.items()
+    }
+    choices = {
+        "batch_size": run.task.batch_sizes,
+        "sequence_length": run.task.sequence_lengths,
+    }
+    tuned = {name: {"choices": list(c)} for name, c in choices.items() if c}
+    return tuned | space if space else {}
+
+
 def caveats(run: Run, data: Dataset) -> list[str]:
     """Why the numbers are not those of the paper's protocol; none if they are."""
     found = []
@@ -65,6 +86,8 @@ def caveats(run: Run, data: Dataset) -> list[str]:
 def manifest(run: Run, data: Dataset) -> dict[str, Any]:
     """What is known of a run before it begins."""
     return identity(run, contents(data)) | {
+        "titles": {"task": run.task.title, "algorithm": run.algorithm.title},
+        "search": search_space(run),
         "caveats": caveats(run, data),
         "sources": [file._asdict() for file in data.sources],
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

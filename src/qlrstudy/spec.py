@@ -206,6 +206,8 @@ class Task:
         augment: changes a batch's inputs at random, in training only.
         convolutional: XLA runs convolutions inside a loop slowly on a CPU, so there
             such a task takes its steps one program call at a time.
+        traced: whether a run keeps its parameters, and so evaluates, after each step:
+            for a few numbers whose path is drawn.
     """
 
     name: str
@@ -226,6 +228,7 @@ class Task:
     accuracy: Callable[[Array, Array], Array] | None = None
     augment: Callable[[PRNGKeyArray, Array], Array] | None = None
     convolutional: bool = False
+    traced: bool = False
 
 
 # --- algorithms -----------------------------------------------------------------

@@ -3,6 +3,7 @@
     STORE/<task>-<algorithm>-seed<seed>-<identity>/
         manifest.json        what was run, with what, where; status and summary
         records.jsonl        one line for each evaluation, only ever appended to
+        positions.jsonl      one line for each evaluation of a task whose path is drawn
         steps.f32            each step's `StepReport`, four float32 a row, appended to
         checkpoint.npz       where to take the run up again; gone when it is finished
         evaluations.parquet  `records.jsonl` and `steps.f32` in columns, once
@@ -98,13 +99,11 @@ class RunDirectory:
 
     def append_record(self, record: Record) -> None:
         """Add an evaluation."""
-        line = json.dumps(_without_nan(record._asdict()), allow_nan=False)
-        path = self.path / "records.jsonl"
-        with explained(path), path.open("ab+") as file:
-            # A line that a full disk or a kill cut short must not spoil this one.
-            if file.tell() and not _ends_with_newline(file):
-                file.write(b"\n")
-            file.write(line.encode() + b"\n")
+        self._append_line("records.jsonl", record._asdict())
+
+    def append_position(self, step: int, params: Sequence[float]) -> None:
+        """Add where the parameters are, for a task whose path is drawn."""
+        self._append_line("positions.jsonl", {"step": step, "params": params})
 
     def append_steps(self, reports: StepReport) -> None:
         """Add what a stretch of steps said of itself."""
@@ -117,14 +116,15 @@ class RunDirectory:
 
     def records(self) -> list[Record]:
         """All evaluations in order; of two of one step, the later counts."""
-        path = self.path / "records.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        found: dict[int, Record] = {}
-        for line in lines:
-            with contextlib.suppress(json.JSONDecodeError):
-                values = json.loads(line)
-                found[values["step"]] = Record(*map(_from_json, values.values()))
-        return [found[step] for step in sorted(found)]
+        return [
+            Record(*[_from_json(values[name]) for name in Record._fields])
+            for values in self._lines("records.jsonl")
+        ]
+
+    def positions(self) -> list[list[float]]:
+        """Where the parameters were at each evaluation; none if nobody asked."""
+        lines = self._lines("positions.jsonl")
+        return [[_from_json(value) for value in line["params"]] for line in lines]
 
     def steps(self) -> StepReport:
         """What each step said of itself."""
@@ -210,6 +210,25 @@ class RunDirectory:
     def discard_checkpoint(self) -> None:
         """Free the space of a checkpoint that nobody will go on from."""
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
+
+    def _append_line(self, name: str, values: Mapping[str, Any]) -> None:
+        line = json.dumps(_without_nan(values), allow_nan=False)
+        path = self.path / name
+        with explained(path), path.open("ab+") as file:
+            # A line that a full disk or a kill cut short must not spoil this one.
+            if file.tell() and not _ends_with_newline(file):
+                file.write(b"\n")
+            file.write(line.encode() + b"\n")
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        path = self.path / name
+        lines = path.read_text().splitlines() if path.exists() else []
+        found: dict[int, dict[str, Any]] = {}
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):
+                values = json.loads(line)
+                found[values["step"]] = values
+        return [found[step] for step in sorted(found)]
 
     def _write_table(self, name: str, table: pa.Table) -> None:
         with _replacing(self.path / name) as file:

@@ -103,7 +103,7 @@ class _Training:
         checkpoint = directory.restore()
         if checkpoint is None:
             self.record = first
-            directory.append_record(first)
+            self._keep()
         else:
             self._take_up(checkpoint)
         self.saved_at, self.save_cost = time.perf_counter(), 0.0
@@ -118,7 +118,7 @@ class _Training:
             done = self._done()
             if not sound or done >= 1 or self._evaluation_is_due():
                 self.record = self._evaluated()
-                self.directory.append_record(self.record)
+                self._keep()
             watch(self._progress(done))
             if not (sound and math.isfinite(self.record.training_loss)):
                 status = "diverged"
@@ -169,6 +169,8 @@ class _Training:
         Whole epochs, and not too many evaluations; or, of a budget in steps, which may
         be less than an epoch, a share of it.
         """
+        if self.run.task.traced:
+            return 1
         per_epoch = self.loop.steps_per_epoch
         if self.run.budget.steps is not None and total >= MOST_EVALUATIONS:
             return -(-total // MOST_EVALUATIONS)
@@ -209,6 +211,12 @@ class _Training:
             step_size=float(self.report.step_size),
             damping=float(self.report.damping),
         )
+
+    def _keep(self) -> None:
+        self.directory.append_record(self.record)
+        if self.run.task.traced:
+            params, _ = self.loop.params(self.carry)
+            self.directory.append_position(self.step, np.ravel(params).tolist())
 
     def _progress(self, done: float) -> Progress:
         epoch = self.step / self.loop.steps_per_epoch

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +46,23 @@ def test_the_last_line_is_json(capsys, tmp_path):
         assert answer[f"{name}_loss"] >= 0
     assert answer["training_seconds"] > 0
     assert answer["compile_seconds"] > 0
+    positions = RunDirectory(Path(answer["path"])).positions()
+    assert len(positions) == 201
+    assert positions[0] == [1.0, -1.0]
+
+
+def test_a_manifest_explains_itself_without_the_code(tmp_path):
+    arguments = ["diabetes", "kfac-unadaptive", "--steps", "1", "--json"]
+    assert cli.main(["run", *arguments, "--store", str(tmp_path)]) == 0
+    manifest = _stored(tmp_path).manifest()
+    assert manifest is not None
+    assert manifest["titles"] == {
+        "task": "Diabetes",
+        "algorithm": "K-FAC (Unadaptive)",
+    }
+    bounds = {"low": 1e-4, "high": 0.3, "complement": True}
+    assert manifest["search"]["momentum"] == bounds
+    assert manifest["search"]["batch_size"]["choices"]
 
 
 def test_settings_come_from_the_paper_then_the_user(capsys, tmp_path):

@@ -50,6 +50,13 @@ def test_a_line_that_was_cut_short_spoils_no_other(directory):
     assert directory.records() == [_record(0), _record(5)]
 
 
+def test_positions_are_kept_in_order(directory):
+    assert directory.positions() == []
+    for step, params in ((0, [1.0, -1.0]), (2, [0.5, 0.0]), (1, [0.75, -0.5])):
+        directory.append_position(step, params)
+    assert directory.positions() == [[1.0, -1.0], [0.75, -0.5], [0.5, 0.0]]
+
+
 def test_what_came_after_the_checkpoint_is_dropped(directory):
     directory.append_steps(_reports(7))
     directory.append_record(_record(7))

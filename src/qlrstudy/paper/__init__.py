@@ -6,14 +6,24 @@ Second-Order Lens*, 2024. Numbers are as printed; a cell that is empty there is 
 
 import csv
 import importlib.resources
-
-from qlrstudy.spec import Algorithm, Task
+from typing import Protocol
 
 RESULT_TABLES = (
     "epoch_constrained",
     "runtime_constrained_training",
     "runtime_constrained_validation",
 )
+
+# The protocol's budgets, by the table's name for a task.
+EPOCHS = {
+    "UCI Energy": 4000,
+    "UCI Protein": 200,
+    "Fashion-MNIST": 10,
+    "SVHN": 10,
+    "CIFAR-10": 72,
+    "Penn Treebank": 100,
+}
+SECONDS = dict.fromkeys(EPOCHS, 900.0) | {"CIFAR-10": 3600.0}
 
 # The table's columns and our names for the same things.
 _SETTINGS = {
@@ -35,13 +45,27 @@ _TITLES = {
 }
 
 
+class Titled(Protocol):
+    """A task or an algorithm, as far as a table needs to know it."""
+
+    @property
+    def name(self) -> str:
+        """On the command line."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """In the paper's tables."""
+        ...
+
+
 def table(name: str) -> list[dict[str, str]]:
     """The rows of one of the paper's tables, by column."""
     file = importlib.resources.files(__name__) / f"{name}.csv"
     return list(csv.DictReader(file.read_text().splitlines()))
 
 
-def hyperparameters(task: Task, algorithm: Algorithm) -> dict[str, float]:
+def hyperparameters(task: Titled, algorithm: Titled) -> dict[str, float]:
     """The paper's choice, by our names; those it left at a default are not in it.
 
     Raises:
@@ -61,12 +85,14 @@ def hyperparameters(task: Task, algorithm: Algorithm) -> dict[str, float]:
     )
 
 
-def result(task: Task, algorithm: Algorithm) -> dict[str, float]:
-    """The paper's row at its number of epochs: means and errors, by column.
+def result(
+    task: Titled, algorithm: Titled, study: str = "epoch_constrained"
+) -> dict[str, float]:
+    """The paper's row in one of `RESULT_TABLES`: means and errors, by column.
 
     Empty where the paper has no such row.
     """
-    for row in table("epoch_constrained"):
+    for row in table(study):
         if (row["dataset"], row["algorithm"]) == (task.title, algorithm.title):
             numbers = {name: row[name] for name in list(row)[2:]}
             return {name: float(text) for name, text in numbers.items() if text}

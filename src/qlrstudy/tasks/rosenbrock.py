@@ -67,6 +67,7 @@ _TUNING = Task(
     qlr_batch=BatchShape(1),
     batch_sizes=(),
     curvature=Hessian(signed=True),
+    traced=True,
 )
 
 # `paper` starts from N(0, I), as for tuning; `shown` where the paper's figure does.
