@@ -1,0 +1,199 @@
+"""Runs that differ in nothing but their seed, and what is compared with what.
+
+A *group* is one algorithm with one setting on one task: all its seeds. A *section* of
+the report holds, for one task, scale and budget, the chosen group of each algorithm:
+the one with most runs (a setting that was chosen is repeated), or, of several, the one
+with the lowest validation loss at the end.
+"""
+
+import math
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from qlrstudy.report.load import Budget, StoredRun
+from qlrstudy.report.statistics import final
+from qlrstudy.report.styles import algorithm_order, task_order
+
+_SHAPE = ("batch_size", "sequence_length")
+
+
+class Place(NamedTuple):
+    """Where runs can be compared: same task, scale, budget and data."""
+
+    task: str
+    scale: str
+    budget: Budget
+    caveats: tuple[str, ...]
+
+
+Setting = tuple[tuple[str, float], ...]
+Shape = Setting
+
+
+class Group(NamedTuple):
+    """One algorithm with one setting in one place.
+
+    Attributes:
+        place: where.
+        algorithm: its name.
+        setting: hyperparameters by name, the batch's shape among them.
+        runs: those that ended by themselves.
+        unfinished: how many others there are.
+    """
+
+    place: Place
+    algorithm: str
+    setting: Setting
+    runs: tuple[StoredRun, ...]
+    unfinished: int
+
+    @property
+    def title(self) -> str:
+        """Of the algorithm."""
+        return self.runs[0].titles[1]
+
+    @property
+    def diverged(self) -> int:
+        """How many of the runs."""
+        return sum(run.status == "diverged" for run in self.runs)
+
+    @property
+    def shape(self) -> Shape:
+        """Of a batch."""
+        return tuple(pair for pair in self.setting if pair[0] in _SHAPE)
+
+
+class Section(NamedTuple):
+    """What one part of the report compares.
+
+    Attributes:
+        place: where.
+        shape: of a batch, where all algorithms have the same; `None` where each has
+            its own choice.
+        groups: the chosen ones, in the order of tables and legends.
+    """
+
+    place: Place
+    shape: Shape | None
+    groups: tuple[Group, ...]
+
+    @property
+    def task_title(self) -> str:
+        """Of the task."""
+        return self.groups[0].runs[0].titles[0]
+
+    @property
+    def title(self) -> str:
+        """Of the section."""
+        scale = [] if self.place.scale == "paper" else [f"{self.place.scale} scale"]
+        shape = [f"{_word(k)} {v:g}" for k, v in self.shape or ()]
+        return ", ".join([self.task_title, str(self.place.budget), *scale, *shape])
+
+    @property
+    def key(self) -> str:
+        """A name for files: letters, digits and dashes."""
+        shape = [f"{k}-{v:g}" for k, v in self.shape or ()]
+        caveats = ["partial"] if any("partial" in c for c in self.place.caveats) else []
+        words = [self.place.task, self.place.scale, str(self.place.budget)]
+        text = "-".join([*words, *shape, *caveats])
+        return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)[:120]
+
+
+def groups(runs: Iterable[StoredRun]) -> list[Group]:
+    """All groups with at least one run that ended by itself."""
+    found: dict[tuple[Place, str, Setting], list[StoredRun]] = defaultdict(list)
+    for run in runs:
+        place = Place(run.task, run.scale, run.budget, run.caveats)
+        setting = tuple(sorted(run.hyperparameters.items()))
+        found[place, run.algorithm, setting].append(run)
+    grouped = [
+        Group(*key, _complete(members), sum(not run.complete for run in members))
+        for key, members in found.items()
+    ]
+    return sorted((group for group in grouped if group.runs), key=_order)
+
+
+def sections(found: Sequence[Group]) -> list[Section]:
+    """One for each place, and one for each batch shape that was compared there."""
+    made = []
+    for place in _places(found):
+        here = [group for group in found if group.place == place]
+        best = Section(place, None, chosen_of_each(here))
+        made.append(best)
+        # Trials of a search are runs too, but nobody set out to compare them.
+        most = max(len(group.runs) for group in here)
+        repeated = [group for group in here if 2 * len(group.runs) >= most]
+        for shape in sorted({group.shape for group in repeated}):
+            same = [group for group in repeated if group.shape == shape]
+            own = chosen_of_each(same)
+            if len(own) > 1 and not set(own) <= set(best.groups):
+                made.append(Section(place, shape, own))
+    return made
+
+
+def chosen_of_each(
+    found: Iterable[Group], by: str = "validation_loss"
+) -> tuple[Group, ...]:
+    """The chosen group of each algorithm."""
+    return tuple(chosen(same, by) for same in by_algorithm(found).values())
+
+
+def chosen(candidates: Sequence[Group], by: str = "validation_loss") -> Group:
+    """The setting with most runs, then with the lowest final loss."""
+    return min(candidates, key=lambda group: (-len(group.runs), _final(group, by)))
+
+
+def by_algorithm(found: Iterable[Group]) -> dict[str, list[Group]]:
+    """The groups of each algorithm, in the order of tables and legends."""
+    ordered: Mapping[str, list[Group]] = defaultdict(list)
+    for group in sorted(found, key=_order):
+        ordered[group.algorithm].append(group)
+    return dict(ordered)
+
+
+def command(group: Group) -> str:
+    """The command that does these runs again."""
+    place = group.place
+    words = ["qlrstudy run", shlex.quote(place.task), shlex.quote(group.algorithm)]
+    words += [f"--scale {shlex.quote(place.scale)}"] if place.scale != "paper" else []
+    words += [f"--{place.budget.unit} {_number(place.budget.amount)}"]
+    words += [
+        f"--batch-size {_number(v)}" for k, v in group.setting if k == "batch_size"
+    ]
+    rest = [f"{k}={_number(v)}" for k, v in group.setting if k != "batch_size"]
+    words += ["--set " + " ".join(map(shlex.quote, rest))] if rest else []
+    words += ["--partial-data"] if any("partial" in c for c in place.caveats) else []
+    seeds = sorted(run.seed for run in group.runs)
+    if len(seeds) == 1:
+        return " ".join([*words, f"--seed {seeds[0]}"])
+    loop = " ".join(map(str, seeds))
+    return f'for seed in {loop}; do {" ".join(words)} --seed "$seed"; done'
+
+
+def _complete(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:
+    return tuple(sorted((r for r in runs if r.complete), key=lambda run: run.seed))
+
+
+def _order(group: Group) -> tuple:
+    place = group.place
+    where = (*task_order(place.task), place.scale, place.budget, place.caveats)
+    return (*where, algorithm_order(group.algorithm), group.setting)
+
+
+def _places(found: Sequence[Group]) -> Iterator[Place]:
+    yield from dict.fromkeys(group.place for group in found)
+
+
+def _final(group: Group, quantity: str) -> float:
+    loss = final(group.runs, quantity).value
+    return loss if math.isfinite(loss) else math.inf
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _word(name: str) -> str:
+    return {"batch_size": "batch", "sequence_length": "length"}.get(name, name)

@@ -1,0 +1,269 @@
+"""Runs as the report needs them, from any store, also a damaged one.
+
+What cannot be read is said in words and left out; the rest is still reported. Nothing
+here trusts a file: manifests are checked field by field.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from qlrstudy.records import Record
+from qlrstudy.report.styles import algorithm_title, task_title
+from qlrstudy.store import SCHEMA, RunDirectory
+
+COMPLETE = ("finished", "diverged")
+# Steps of a run that are kept for its evolution: more than any curve shows.
+_MOST_STEPS = 2048
+
+
+class Damage(NamedTuple):
+    """What could not be read, where, and what became of it."""
+
+    run: str
+    problem: str
+
+
+class Budget(NamedTuple):
+    """How long was trained: `epochs`, `steps` or `seconds`, and how many."""
+
+    unit: str
+    amount: float
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.unit}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A run and what it measured.
+
+    Args:
+        name: of its directory.
+        task: its name, and below that of the algorithm.
+        titles: of the task and the algorithm.
+        scale: of the task.
+        hyperparameters: the batch's shape among them.
+        budget: how long it was to train.
+        status: `finished`, `diverged`, or anything else for a run that has not ended.
+        caveats: why its numbers are not the protocol's.
+        search: where the algorithm's settings are tuned; `None` in stores that did not
+            keep it.
+        records: a column for each field of `Record`.
+        step_size, damping: of the steps in `steps`, which are thinned out.
+        minibatch_loss: the last finite one.
+        positions: the path of the parameters, a row for each evaluation, or `None`.
+    """
+
+    name: str
+    task: str
+    algorithm: str
+    titles: tuple[str, str]
+    scale: str
+    hyperparameters: Mapping[str, float]
+    seed: int
+    budget: Budget
+    status: str
+    caveats: tuple[str, ...]
+    search: Mapping[str, Mapping[str, Any]] | None
+    started: str
+    records: Mapping[str, np.ndarray]
+    steps: np.ndarray
+    step_size: np.ndarray
+    damping: np.ndarray
+    minibatch_loss: float
+    positions: np.ndarray | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it ended by itself."""
+        return self.status in COMPLETE
+
+
+class Loaded(NamedTuple):
+    """A store's readable runs, and what is wrong with the others."""
+
+    runs: list[StoredRun]
+    damage: list[Damage]
+
+
+def load(
+    store: Path, watch: Callable[[int, int], None] = lambda done, total: None
+) -> Loaded:
+    """Read a store.
+
+    Args:
+        store: the directory of all runs.
+        watch: told how many of how many directories are read.
+
+    Raises:
+        ValueError: there is no such directory, or no run that can be read in it.
+    """
+    if not store.is_dir():
+        raise ValueError(
+            f"STORE must be a directory of runs, got {str(store)!r}; "
+            "`qlrstudy run --store DIR` makes one"
+        )
+    places = sorted(path for path in store.iterdir() if _is_run(path))
+    runs: list[StoredRun] = []
+    damage: list[Damage] = []
+    for done, path in enumerate(places, 1):
+        try:
+            run, complaints = _read(path)
+        except _Unreadable as error:
+            damage.append(Damage(path.name, f"{error}; the run is left out"))
+        else:
+            runs.append(run)
+            damage += [Damage(path.name, text) for text in complaints]
+        watch(done, len(places))
+    if not runs:
+        raise ValueError(_nothing(store, damage))
+    return Loaded(runs, damage)
+
+
+class _Unreadable(Exception):
+    """A run without which the report must do."""
+
+
+def _is_run(path: Path) -> bool:
+    names = ("manifest.json", "records.jsonl", "evaluations.parquet", "steps.parquet")
+    return path.is_dir() and any((path / name).exists() for name in names)
+
+
+def _nothing(store: Path, damage: list[Damage]) -> str:
+    first = f" (the first: {damage[0].run}: {damage[0].problem})" if damage else ""
+    count = f"{len(damage)} damaged runs{first}" if damage else "no runs"
+    return (
+        f"STORE {str(store)!r} holds {count}, so there is nothing to report; "
+        "make some with `qlrstudy run TASK ALGORITHM --store DIR`"
+    )
+
+
+def _read(path: Path) -> tuple[StoredRun, list[str]]:
+    directory = RunDirectory(path)
+    complaints: list[str] = []
+    known = _manifest(directory)
+    records = _records(directory)
+    steps = np.arange(0)
+    step_size = damping = losses = np.empty(0)
+    try:
+        report = directory.steps()
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        complaints.append(
+            f"steps.parquet cannot be read ({_short(error)}); its step sizes and "
+            "dampings are left out"
+        )
+    else:
+        losses = np.asarray(report.loss, float)
+        steps = _thinned(len(losses))
+        step_size = np.asarray(report.step_size, float)[steps]
+        damping = np.asarray(report.damping, float)[steps]
+    finite = losses[np.isfinite(losses)]
+    if not len(finite):
+        column = records["minibatch_training_loss"]
+        finite = column[np.isfinite(column)]
+    positions = _positions(directory, complaints)
+    run = StoredRun(
+        name=path.name,
+        records=records,
+        steps=steps + 1,
+        step_size=step_size,
+        damping=damping,
+        minibatch_loss=float(finite[-1]) if len(finite) else float("nan"),
+        positions=positions,
+        **known,
+    )
+    return run, complaints
+
+
+def _thinned(count: int) -> np.ndarray:
+    """Indices of at most so many steps, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, _MOST_STEPS)).astype(int))
+
+
+def _records(directory: RunDirectory) -> dict[str, np.ndarray]:
+    try:
+        rows = directory.records()
+        table = np.array(rows, float).reshape(len(rows), len(Record._fields))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _Unreadable(f"records.jsonl cannot be read ({_short(error)})") from error
+    if not np.isfinite(table[:, Record._fields.index("test_loss")]).any():
+        raise _Unreadable("records.jsonl holds no evaluation")
+    return dict(zip(Record._fields, table.T, strict=True))
+
+
+def _positions(directory: RunDirectory, complaints: list[str]) -> np.ndarray | None:
+    try:
+        found = np.array(directory.positions(), float)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        complaints.append(f"positions.jsonl cannot be read ({_short(error)})")
+        return None
+    return found if found.size else None
+
+
+def _manifest(directory: RunDirectory) -> dict[str, Any]:
+    """A `StoredRun`'s fields out of the manifest, each of the type it should have."""
+    try:
+        content = directory.manifest()
+    except (OSError, ValueError) as error:
+        raise _Unreadable(f"manifest.json is damaged ({_short(error)})") from error
+    if not isinstance(content, dict):
+        raise _Unreadable("manifest.json is missing or empty")
+    if content.get("schema") != SCHEMA:
+        raise _Unreadable(
+            f"its schema is {content.get('schema')!r}, and this version of qlrstudy "
+            f"reads {SCHEMA}"
+        )
+    try:
+        return _fields(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _Unreadable(f"manifest.json has a wrong field ({error!r})") from error
+
+
+def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
+    task, algorithm = _text(content["task"]), _text(content["algorithm"])
+    titles = content.get("titles") or {}
+    ((unit, amount),) = content["budget"].items()
+    search = content.get("search")
+    return {
+        "task": task,
+        "algorithm": algorithm,
+        "titles": (
+            _text(titles.get("task", task_title(task))),
+            _text(titles.get("algorithm", algorithm_title(algorithm))),
+        ),
+        "scale": _text(content["scale"]),
+        "hyperparameters": dict(_numbers(content["hyperparameters"])),
+        "seed": int(content["seed"]),
+        "budget": Budget(_text(unit), float(amount)),
+        "status": _text(content["status"]),
+        "caveats": tuple(_text(entry) for entry in content.get("caveats", ())),
+        "search": None if search is None else {k: dict(v) for k, v in search.items()},
+        "started": str(content.get("started", "")),
+    }
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in values.items():
+        if not isinstance(value, int | float):
+            raise TypeError(f"{name} is {value!r}, no number")
+        yield _text(name), value
+
+
+def _short(error: Exception) -> str:
+    """An error's first line, or the kind of it where that says nothing."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON: {error}"
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:120]}"

@@ -1,0 +1,169 @@
+r"""Performance profiles against a tuned Adam, over all cells that a store has.
+
+A cell is a task at a scale, with a batch shape and a budget, in which Adam was run with
+at least three learning rates. The tuned Adam of a cell is the rate with the lowest
+final validation loss (medians over seeds). Its target is the median of the best
+validation losses of its runs within the first three quarters of the budget, and a
+method's time to target the median over its runs of the first evaluation at or below it,
+infinite for a run that never gets there. With $r$ that time over the fastest method's,
+the profile of a method is the share of cells with $r \le \tau$.
+
+References:
+    Dahl et al., *Benchmarking Neural Network Training Algorithms*, 2023, section 4.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from qlrstudy.report.groups import Group, Place, Shape, by_algorithm, chosen
+from qlrstudy.report.load import StoredRun
+from qlrstudy.report.statistics import final
+
+TUNED = "adam"
+LARGEST_RATIO = 4.0
+_FEWEST_RATES = 3
+_PART_OF_BUDGET = 0.75
+
+
+class Method(NamedTuple):
+    """What one algorithm did in a cell.
+
+    Attributes:
+        group: its chosen setting there.
+        steps, seconds: to the target; infinite where it was not reached.
+        training_ratio, test_ratio: final losses over the tuned Adam's.
+        cost: of a step, over the tuned Adam's.
+    """
+
+    group: Group
+    steps: float
+    seconds: float
+    training_ratio: float
+    test_ratio: float
+    cost: float
+
+
+class Cell(NamedTuple):
+    """One comparison against a tuned Adam, and its methods by algorithm."""
+
+    place: Place
+    shape: Shape
+    target: float
+    methods: Mapping[str, Method]
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        scale = "" if self.place.scale == "paper" else f", {self.place.scale} scale"
+        shape = " x ".join(f"{value:g}" for _, value in self.shape)
+        task = next(iter(self.methods.values())).group.runs[0].titles[0]
+        return f"{task}{scale}, {self.place.budget}, batch {shape}"
+
+
+def cells(found: Sequence[Group]) -> list[Cell]:
+    """The cells of a store; none unless Adam was run with several learning rates."""
+    made = []
+    for where in dict.fromkeys((group.place, group.shape) for group in found):
+        here = [group for group in found if (group.place, group.shape) == where]
+        algorithms = by_algorithm(here)
+        rates = algorithms.get(TUNED, [])
+        if len({dict(group.setting)["learning_rate"] for group in rates}) >= (
+            _FEWEST_RATES
+        ):
+            adam = min(rates, key=lambda g: _median_final(g, "validation_loss"))
+            made.append(_cell(*where, adam, algorithms))
+    return made
+
+
+def ratios(found: Sequence[Cell], unit: str) -> dict[str, list[float]]:
+    """Time to target over the fastest method's, a number for each cell it was run in.
+
+    Args:
+        found: the cells.
+        unit: `steps` or `seconds`.
+    """
+    made: dict[str, list[float]] = {}
+    for cell in found:
+        times = {name: getattr(m, unit) for name, m in cell.methods.items()}
+        fastest = min(times.values())
+        for name, time in times.items():
+            ratio = time / fastest if math.isfinite(time) else math.inf
+            made.setdefault(name, []).append(ratio)
+    return made
+
+
+def profile(own: Sequence[float], ratio: float) -> float:
+    """The share of cells solved within so many times the fastest method's time."""
+    return float(np.mean([value <= ratio for value in own]))
+
+
+def area(own: Sequence[float]) -> float:
+    r"""Area under the profile with $\log\tau$ from 0 to $\log 4$, of at most one."""
+    whole = math.log(LARGEST_RATIO)
+    parts = [max(0.0, whole - math.log(value)) / whole for value in own]
+    return float(np.mean(parts))
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The mean of ratios; not a number where one is not finite or not positive."""
+    if not values or not all(0 < value < math.inf for value in values):
+        return math.nan
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def _cell(
+    place: Place, shape: Shape, adam: Group, algorithms: Mapping[str, list[Group]]
+) -> Cell:
+    target = float(np.median([_best_early(run) for run in adam.runs]))
+    picked = {
+        name: adam if name == TUNED else chosen(same)
+        for name, same in algorithms.items()
+    }
+    methods = {
+        name: Method(
+            group,
+            steps=_to_target(group, target, "step"),
+            seconds=_to_target(group, target, "training_seconds"),
+            training_ratio=_ratio(group, adam, "training_loss"),
+            test_ratio=_ratio(group, adam, "test_loss"),
+            cost=_cost(group) / _cost(adam),
+        )
+        for name, group in picked.items()
+    }
+    return Cell(place, shape, target, methods)
+
+
+def _median_final(group: Group, quantity: str) -> float:
+    loss = final(group.runs, quantity).value
+    return loss if math.isfinite(loss) else math.inf
+
+
+def _best_early(run: StoredRun) -> float:
+    """The best validation loss in the first part of the budget."""
+    axis = {"epochs": "epoch", "steps": "step", "seconds": "training_seconds"}
+    done = run.records[axis[run.budget.unit]] / run.budget.amount
+    losses = run.records["validation_loss"][done <= _PART_OF_BUDGET]
+    return float(np.min(losses[np.isfinite(losses)], initial=math.inf))
+
+
+def _to_target(group: Group, target: float, axis: str) -> float:
+    def of(run: StoredRun) -> float:
+        reached = np.flatnonzero(run.records["validation_loss"] <= target)
+        return float(run.records[axis][reached[0]]) if len(reached) else math.inf
+
+    return float(np.median([of(run) for run in group.runs]))
+
+
+def _ratio(group: Group, adam: Group, quantity: str) -> float:
+    return _median_final(group, quantity) / _median_final(adam, quantity)
+
+
+def _cost(group: Group) -> float:
+    """Seconds of a step, the median over runs."""
+    ends = [
+        (run.records["training_seconds"], run.records["step"]) for run in group.runs
+    ]
+    return float(np.median([time[-1] / max(step[-1], 1.0) for time, step in ends]))

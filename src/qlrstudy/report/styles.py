@@ -1,0 +1,119 @@
+"""One title, colour, dash and marker for each algorithm, in every figure and the page.
+
+Colours are after Okabe and Ito, which colour-blind people can tell apart, without their
+yellow and black and with the light ones darkened, so that each stands out on a white
+and on a dark page; where a family shares one, dash and marker tell its members apart,
+in grey too. A name that is not listed gets a style from its own
+letters, so that it is the same in each report.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+BLUE, SKY, GREEN, ORANGE = "#0072B2", "#2E9BD6", "#009E73", "#C78500"
+VERMILLION, PURPLE, GREY, OLIVE = "#D55E00", "#CC79A7", "#808080", "#949430"
+_COLOURS = (BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE, GREY, OLIVE)
+
+# In points, as SVG and matplotlib both have them: solid, dashed, dotted, mixed.
+_SOLID: tuple[float, ...] = ()
+_DASHED, _DOTTED, _MIXED = (6.0, 2.5), (1.5, 2.0), (7.0, 2.0, 1.5, 2.0)
+_DASHES = (_SOLID, _DASHED, _DOTTED, _MIXED)
+
+# By matplotlib's names; the page draws the same shapes.
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "<", ">", "p", "h")
+
+
+class Style(NamedTuple):
+    """How an algorithm looks.
+
+    Attributes:
+        title: where the store has none.
+        colour: as `#rrggbb`.
+        dash: lengths of strokes and gaps; none for a solid line.
+        marker: one of `MARKERS`.
+    """
+
+    title: str
+    colour: str
+    dash: tuple[float, ...]
+    marker: str
+
+
+# In the order of tables and legends.
+_ALGORITHMS = {
+    "sgd-minimal": Style("SGD Minimal", GREY, _SOLID, "P"),
+    "sgd-full": Style("SGD Full", GREY, _DASHED, "X"),
+    "adam": Style("Adam", BLUE, _SOLID, "s"),
+    "adam-untuned": Style("Adam (Untuned)", SKY, _DASHED, "s"),
+    "adam-tuned-epsilon": Style("Adam (Tuned ε)", BLUE, _DOTTED, "D"),
+    "kfac": Style("K-FAC", GREEN, _SOLID, "^"),
+    "kfac-untuned": Style("K-FAC (Untuned)", GREEN, _DASHED, "v"),
+    "kfac-unadaptive": Style("K-FAC (Unadaptive)", GREEN, _DOTTED, "<"),
+    "baydin-sgd": Style("Baydin SGD", GREY, _MIXED, ">"),
+    "adamqlr-tuned": Style("AdamQLR", VERMILLION, _SOLID, "o"),
+    "adamqlr-untuned": Style("AdamQLR (Untuned)", ORANGE, _DASHED, "o"),
+    "adamqlr-hessian": Style("AdamQLR (Hessian)", PURPLE, _DOTTED, "h"),
+    "adamqlr-undamped": Style("AdamQLR (Undamped)", PURPLE, _MIXED, "p"),
+    "sgdqlr": Style("SGD-QLR", VERMILLION, _DOTTED, "D"),
+    "adamqlr": Style("AdamQLR (library defaults)", VERMILLION, _MIXED, "*"),
+    "adamw-cosine": Style("AdamW (cosine)", BLUE, _MIXED, "X"),
+    "prodigy": Style("Prodigy", OLIVE, _SOLID, "D"),
+    "dadapt-adam": Style("D-Adapted Adam", OLIVE, _DASHED, "^"),
+    "schedule-free-adam": Style("Schedule-Free Adam", SKY, _SOLID, "v"),
+    "momo-adam": Style("MoMo-Adam", SKY, _DOTTED, "p"),
+    "dog": Style("DoG", OLIVE, _DOTTED, "<"),
+    "dowg": Style("DoWG", OLIVE, _MIXED, ">"),
+    "mechanic-adam": Style("Mechanic Adam", SKY, _MIXED, "h"),
+    "polyak-sgd": Style("Polyak SGD", GREY, _DOTTED, "*"),
+    "muon": Style("Muon", PURPLE, _SOLID, "P"),
+    "sophia": Style("Sophia", PURPLE, _DASHED, "o"),
+}
+
+_TASKS = {
+    "rosenbrock": "Rosenbrock",
+    "diabetes": "Diabetes",
+    "digits": "Digits",
+    "uci-energy": "UCI Energy",
+    "uci-protein": "UCI Protein",
+    "fashion-mnist": "Fashion-MNIST",
+    "svhn": "SVHN",
+    "cifar-10": "CIFAR-10",
+    "penn-treebank": "Penn Treebank",
+}
+
+
+def style(algorithm: str) -> Style:
+    """How to draw an algorithm, known here or not."""
+    if algorithm in _ALGORITHMS:
+        return _ALGORITHMS[algorithm]
+    digits = hashlib.sha256(algorithm.encode(errors="replace")).digest()
+    return Style(
+        algorithm,
+        _COLOURS[digits[0] % len(_COLOURS)],
+        _DASHES[digits[1] % len(_DASHES)],
+        MARKERS[digits[2] % len(MARKERS)],
+    )
+
+
+def algorithm_title(name: str) -> str:
+    """What to call an algorithm where a store does not say."""
+    return style(name).title
+
+
+def task_title(name: str) -> str:
+    """What to call a task where a store does not say."""
+    return _TASKS.get(name, name)
+
+
+def algorithm_order(name: str) -> tuple[int, str]:
+    """The paper's algorithms first, in its order; then all others by name."""
+    return _place(list(_ALGORITHMS), name)
+
+
+def task_order(name: str) -> tuple[int, str]:
+    """Likewise for tasks."""
+    return _place(list(_TASKS), name)
+
+
+def _place(known: list[str], name: str) -> tuple[int, str]:
+    return (known.index(name) if name in known else len(known), name)

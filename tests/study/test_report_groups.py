@@ -1,0 +1,134 @@
+"""What is compared with what, and what a store's own runs say was swept."""
+
+import math
+import shlex
+
+import numpy as np
+import pytest
+from report_cases import small_study, write_run
+
+from qlrstudy import cli, provenance
+from qlrstudy.choose import choose
+from qlrstudy.report import profiles
+from qlrstudy.report.groups import command, groups, sections
+from qlrstudy.report.load import load
+from qlrstudy.report.sweeps import sweeps
+
+
+def _groups(store):
+    return groups(load(store).runs)
+
+
+def test_the_setting_with_most_runs_is_chosen_then_the_best(tmp_path):
+    rate = lambda value: {"batch_size": 50, "learning_rate": value}
+    for seed in range(2):
+        write_run(tmp_path, seed=seed, losses=(1, 0.3), hyperparameters=rate(0.1))
+        write_run(tmp_path, seed=seed, losses=(1, 0.2), hyperparameters=rate(0.2))
+    write_run(tmp_path, losses=(1, 0.1), hyperparameters=rate(0.3))  # a trial
+    write_run(tmp_path, losses=(1, 0.1), hyperparameters=rate(0.4), status="running")
+    (part,) = sections(_groups(tmp_path))
+    (chosen,) = part.groups
+    assert dict(chosen.setting)["learning_rate"] == 0.2
+    assert [run.seed for run in chosen.runs] == [0, 1]
+
+
+def test_batch_sizes_that_were_compared_get_sections_of_their_own(tmp_path):
+    for batch in (50, 400):
+        for algorithm in ("adam", "sgd-minimal"):
+            setting = {"batch_size": batch, "learning_rate": 0.1}
+            write_run(tmp_path, algorithm=algorithm, hyperparameters=setting)
+    titles = [part.title for part in sections(_groups(tmp_path))]
+    whole = "UCI Energy, 4000 epochs"
+    assert titles[0] == whole
+    assert set(titles[1:]) <= {f"{whole}, batch 50", f"{whole}, batch 400"}
+    assert len(titles) == 2  # one of the two is what the whole shows anyway
+
+
+def test_a_sweep_is_recognised_by_what_was_run(tmp_path):
+    for value in (1e-4, 1e-3, 1e-2):
+        for batch in (50, 100):
+            setting = {"batch_size": batch, "learning_rate": value}
+            write_run(tmp_path, hyperparameters=setting)
+    (sweep,) = sweeps(_groups(tmp_path))
+    assert sweep.setting == "learning_rate"
+    assert [line.shape for line in sweep.lines] == ["batch 50", "batch 100"]
+    assert all(line.values == (1e-4, 1e-3, 1e-2) for line in sweep.lines)
+
+
+def test_factors_that_are_each_others_inverse_are_one_setting(tmp_path):
+    for factor in (1.0, 1.5, 2.0):
+        setting = {"damping_increase": factor, "damping_decrease": 1 / factor}
+        write_run(tmp_path, algorithm="adamqlr-tuned", hyperparameters=setting)
+    (sweep,) = sweeps(_groups(tmp_path))
+    assert sweep.setting == "damping_increase"
+    assert sweep.lines[0].values == (1.0, 1.5, 2.0)
+
+
+def test_random_search_is_no_sweep(tmp_path):
+    generator = np.random.default_rng(0)
+    for _ in range(10):
+        setting = {"damping": generator.uniform(), "rescale": generator.uniform()}
+        write_run(tmp_path, algorithm="adamqlr-tuned", hyperparameters=setting)
+    assert sweeps(_groups(tmp_path)) == []
+
+
+@pytest.mark.parametrize("budget", [{"epochs": 3}, {"steps": 7}, {"seconds": 1.5}])
+def test_the_command_does_the_same_run_again(tmp_path, budget):
+    setting = {"batch_size": 32, "damping": 3.03e-6, "damping_decrease": 1 / 3}
+    setting |= {"damping_increase": 2.0, "rescale": 1.0}
+    options = {"algorithm": "adamqlr-tuned", "hyperparameters": setting}
+    write_run(tmp_path, task="digits", seed=3, budget=budget, **options)
+    (group,) = _groups(tmp_path)
+    words = shlex.split(command(group))
+    assert words[0] == "qlrstudy"
+    run = choose(cli._parser().parse_args(words[1:]))
+    assert provenance.hyperparameters(run) == setting
+    assert run.seed == 3
+    assert getattr(run.budget, *budget) == budget[next(iter(budget))]
+
+
+def test_names_of_a_store_cannot_leave_the_command(tmp_path):
+    write_run(tmp_path, task="x; rm -rf ~", algorithm="$(reboot)")
+    (group,) = _groups(tmp_path)
+    words = shlex.split(command(group))
+    assert words[2:4] == ["x; rm -rf ~", "$(reboot)"]
+
+
+def test_profiles_are_the_slow_obvious_ones(tmp_path):
+    small_study(tmp_path)
+    (cell,) = profiles.cells(_groups(tmp_path))
+    adam, qlr = cell.methods["adam"], cell.methods["adamqlr-tuned"]
+    assert dict(adam.group.setting)["learning_rate"] == 1e-3
+    runs = adam.group.runs
+    # 4,000 epochs are 8,000 steps here, so all 30 lie in the first three quarters.
+    best = [min(run.records["validation_loss"]) for run in runs]
+    assert cell.target == np.median(best)
+    for method in (adam, qlr):
+        first = []
+        for run in method.group.runs:
+            hits = [
+                step
+                for step, loss in zip(
+                    run.records["step"], run.records["validation_loss"], strict=True
+                )
+                if loss <= cell.target
+            ]
+            first.append(min(hits, default=math.inf))
+        assert method.steps == np.median(first)
+    assert qlr.cost == pytest.approx(2.0)
+    assert profiles.ratios([cell], "steps")["adamqlr-tuned"] == [1.0]
+
+
+def test_the_area_is_the_integral_of_the_profile():
+    own = [1.0, 1.3, 2.0, 3.9, 7.0, math.inf]
+    grid = np.linspace(0, math.log(profiles.LARGEST_RATIO), 200_001)
+    shares = [profiles.profile(own, ratio) for ratio in np.exp(grid[:-1])]
+    assert profiles.area(own) == pytest.approx(np.mean(shares), abs=1e-4)
+    assert profiles.area([1.0, 1.0]) == 1.0
+    assert profiles.area([math.inf]) == 0.0
+
+
+def test_a_geometric_mean_of_what_is_not_finite_is_unknown():
+    assert profiles.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert math.isnan(profiles.geometric_mean([1.0, math.inf]))
+    assert math.isnan(profiles.geometric_mean([]))

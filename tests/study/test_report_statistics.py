@@ -1,0 +1,121 @@
+"""The paper's statistics, against code so slow that one sees it is right."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from report_cases import stored
+
+from qlrstudy.report.load import load
+from qlrstudy.report.statistics import (
+    SAMPLES,
+    bootstrap,
+    estimate,
+    evaluation_curve,
+    evolution_curve,
+    final,
+    generalisation_gap,
+    held,
+    last_finite,
+)
+
+
+def _slow_bootstrap(columns: list[list[float]]) -> list[tuple[float, float]]:
+    """Column by column, sample by sample, with the standard library."""
+    count = len(columns[0])
+    draws = np.random.default_rng(0).integers(count, size=(SAMPLES, count)).tolist()
+    answers = []
+    for column in columns:
+        medians = [statistics.median([column[i] for i in draw]) for draw in draws]
+        answers.append((statistics.fmean(medians), statistics.pstdev(medians)))
+    return answers
+
+
+@pytest.mark.parametrize("runs", [1, 2, 7, 50])
+def test_bootstrap_is_the_slow_obvious_one(runs):
+    values = np.random.default_rng(runs).lognormal(size=(runs, 5))
+    mean, error = bootstrap(values)
+    slow = _slow_bootstrap(values.T.tolist())
+    np.testing.assert_allclose(mean, [m for m, _ in slow], rtol=1e-12)
+    np.testing.assert_allclose(error, [e for _, e in slow], rtol=1e-9, atol=1e-15)
+
+
+def test_equal_runs_have_no_error_at_all():
+    assert estimate([0.1] * 10) == (0.1, 0.0)
+    assert estimate([0.3]) == (0.3, 0.0)
+    assert math.isnan(estimate([math.nan]).value)
+
+
+def test_a_value_that_is_not_finite_keeps_the_last_that_is():
+    values = np.array([np.nan, 1.0, np.inf, np.nan, 3.0, np.nan])
+    slow, last = [], math.nan
+    for value in values:
+        last = value if math.isfinite(value) else last
+        slow.append(last)
+    np.testing.assert_array_equal(held(values), slow)
+
+
+def test_a_run_that_diverged_counts_with_its_last_finite_values(tmp_path):
+    run = stored(tmp_path, losses=(1.0, 0.5, math.nan), status="diverged")
+    assert last_finite(run)["test_loss"] == 0.75
+    assert last_finite(run)["step"] == 10
+    assert final([run], "test_loss").value == 0.75
+    # The last finite minibatch is later than the last finite evaluation.
+    assert run.minibatch_loss == last_finite(run)["minibatch_training_loss"]
+
+
+def _three_runs(store, **options):
+    stored(store, seed=0, losses=(1.0, 0.5, 0.2, 0.1), **options)
+    stored(store, seed=1, losses=(1.2, 0.6, 0.3), status="diverged", **options)
+    stored(store, seed=2, losses=(0.9, 0.4, 0.25, 0.15), **options)
+    return load(store).runs
+
+
+def test_curves_on_the_step_axis_are_the_slow_obvious_ones(tmp_path):
+    runs = _three_runs(tmp_path)
+    curve = evaluation_curve(runs)
+    assert curve.steps.tolist() == [0, 10, 20, 30]
+    assert curve.epochs.tolist() == [0, 5, 10, 15]
+    np.testing.assert_allclose(curve.seconds, [0, 1, 2, 3])
+    losses = {run.seed: run.records["test_loss"].tolist() for run in runs}
+    losses[1].append(losses[1][-1])  # ended early: its last value stays
+    columns = [[losses[run.seed][i] for run in runs] for i in range(4)]
+    slow = _slow_bootstrap(columns)
+    np.testing.assert_allclose(curve.bands["test_loss"].mean, [m for m, _ in slow])
+    np.testing.assert_allclose(curve.bands["test_loss"].error, [e for _, e in slow])
+    assert "test_accuracy" not in curve.bands
+
+
+def test_runs_of_equal_time_are_compared_at_times(tmp_path):
+    stored(tmp_path, seed=0, losses=(1.0, 0.5, 0.2), budget={"seconds": 4.0})
+    stored(
+        tmp_path,
+        seed=1,
+        losses=(1.0, 0.5, 0.2),
+        budget={"seconds": 4.0},
+        seconds_per_step=0.2,
+    )
+    curve = evaluation_curve(load(tmp_path).runs)
+    assert (curve.seconds[0], curve.seconds[-1]) == (0.0, 4.0)
+    # Up to 2 s both were there, one at twice the steps; then the slow one alone.
+    early, late = np.searchsorted(curve.seconds, [1.0, 3.0])
+    assert curve.steps[early] == pytest.approx(7.5 * curve.seconds[early])
+    assert curve.steps[late] == pytest.approx(5 * curve.seconds[late])
+
+
+def test_evolutions_have_what_the_algorithm_has(tmp_path):
+    adam = evolution_curve([stored(tmp_path)])
+    assert adam is not None and list(adam.bands) == ["step_size"]
+    qlr = evolution_curve([stored(tmp_path, algorithm="adamqlr-tuned")])
+    assert qlr is not None and list(qlr.bands) == ["step_size", "damping"]
+    assert qlr.steps[0] == 1 and qlr.steps[-1] == 20
+    np.testing.assert_allclose(qlr.bands["damping"].mean[[0, -1]], [1e-3, 1e-6], 1e-5)
+
+
+def test_the_gap_is_test_minus_training_and_its_error_the_sum(tmp_path):
+    runs = _three_runs(tmp_path)
+    test, training = final(runs, "test_loss"), final(runs, "minibatch_training_loss")
+    gap = generalisation_gap(runs)
+    assert gap.value == pytest.approx(test.value - training.value)
+    assert gap.error == pytest.approx(test.error + training.error)
