@@ -5,7 +5,6 @@ import shlex
 
 import numpy as np
 import pytest
-from report_cases import small_study, write_run
 
 from qlrstudy import cli, provenance
 from qlrstudy.choose import choose
@@ -13,6 +12,7 @@ from qlrstudy.report import profiles
 from qlrstudy.report.groups import command, groups, sections
 from qlrstudy.report.load import load
 from qlrstudy.report.sweeps import sweeps
+from report_cases import small_study, write_run
 
 
 def _groups(store):

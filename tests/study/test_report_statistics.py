@@ -5,7 +5,6 @@ import statistics
 
 import numpy as np
 import pytest
-from report_cases import stored
 
 from qlrstudy.report.load import load
 from qlrstudy.report.statistics import (
@@ -19,6 +18,7 @@ from qlrstudy.report.statistics import (
     held,
     last_finite,
 )
+from report_cases import stored
 
 
 def _slow_bootstrap(columns: list[list[float]]) -> list[tuple[float, float]]:

@@ -1,0 +1,228 @@
+"""The paper's numbers beside ours: how far apart, and whether that is explained.
+
+A result agrees if it lies within three combined errors of the paper's. Where it does
+not, `explanations.csv` may say why, with the heading in the documentation that shows
+it. An explanation holds for at most `most_runs` runs, where few runs are the reason,
+and for differences of at most the share `within` of the paper's value.
+"""
+
+import csv
+import functools
+import importlib.resources
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from qlrstudy import paper
+from qlrstudy.report.groups import Group, Place, chosen_of_each
+from qlrstudy.report.load import StoredRun
+from qlrstudy.report.statistics import Estimate, final, generalisation_gap
+
+AGREEMENT = 3.0
+
+
+class Study(NamedTuple):
+    """One of the paper's tables of results.
+
+    Attributes:
+        name: of the paper's table.
+        title: in words.
+        unit: of its budget.
+        budgets: by the task's title.
+        chosen_by: the loss that settings were tuned for.
+    """
+
+    name: str
+    title: str
+    unit: str
+    budgets: dict
+    chosen_by: str
+
+
+STUDIES = (
+    Study(
+        "epoch_constrained",
+        "Epoch-constrained",
+        "epochs",
+        paper.EPOCHS,
+        "validation_loss",
+    ),
+    Study(
+        "runtime_constrained_validation",
+        "Runtime-constrained, tuned for validation loss",
+        "seconds",
+        paper.SECONDS,
+        "validation_loss",
+    ),
+    Study(
+        "runtime_constrained_training",
+        "Runtime-constrained, tuned for training loss",
+        "seconds",
+        paper.SECONDS,
+        "training_loss",
+    ),
+)
+
+
+class Quantity(NamedTuple):
+    """A column of the paper's tables, and the same of ours.
+
+    Attributes:
+        column: its name there.
+        title: in words; ours says which training loss it is.
+        of: computes ours.
+        judged: whether another machine should give the same.
+    """
+
+    column: str
+    title: str
+    of: Callable[[Sequence[StoredRun]], Estimate]
+    judged: bool = True
+
+
+def _final(name: str) -> Callable[[Sequence[StoredRun]], Estimate]:
+    return lambda runs: final(runs, name)
+
+
+QUANTITIES = (
+    Quantity(
+        "training_loss",
+        "training loss (last minibatch)",
+        _final("minibatch_training_loss"),
+    ),
+    Quantity("training_accuracy", "training accuracy", _final("training_accuracy")),
+    Quantity("test_loss", "test loss", _final("test_loss")),
+    Quantity("test_accuracy", "test accuracy", _final("test_accuracy")),
+    Quantity("generalisation_gap", "generalisation gap", generalisation_gap),
+    Quantity("total_steps", "steps", _final("step")),
+    Quantity("total_time_s", "training time (s)", _final("training_seconds"), False),
+)
+
+
+class Compared(NamedTuple):
+    """One number of ours, the paper's if it has one, and how far they are apart."""
+
+    ours: Estimate
+    theirs: Estimate | None
+    judged: bool = True
+
+    @property
+    def apart(self) -> float:
+        """In units of the combined error; infinite where neither has an error."""
+        if self.theirs is None or not self.judged:
+            return math.nan
+        distance = self.ours.value - self.theirs.value
+        error = math.hypot(self.ours.error, self.theirs.error)
+        if error:
+            return distance / error
+        return math.copysign(math.inf, distance) if distance else 0.0
+
+
+class Explanation(NamedTuple):
+    """Why a result is not the paper's: in short, and where it is shown."""
+
+    text: str
+    link: str
+
+
+class Verdict(NamedTuple):
+    """A cell of the reproduction: what, how far, and how it is judged.
+
+    `word` is `agrees`, `differs` or `explained`.
+    """
+
+    study: Study
+    group: Group
+    quantity: Quantity
+    compared: Compared
+    word: str
+    explanation: Explanation | None
+
+
+def study_groups(found: Sequence[Group], study: Study) -> tuple[Group, ...]:
+    """The groups that one of the paper's tables speaks of: its tasks at its budget."""
+    places = dict.fromkeys(group.place for group in found)
+    return tuple(
+        group
+        for place in places
+        if _is_protocol(place, study, found)
+        for group in chosen_of_each(
+            [group for group in found if group.place == place], study.chosen_by
+        )
+    )
+
+
+def compared(group: Group, quantity: Quantity, study: Study) -> Compared:
+    """A number of ours beside the paper's."""
+    ours = quantity.of(group.runs)
+    row = paper.result(*titled(group), study.name)
+    if quantity.column not in row:
+        return Compared(ours, None)
+    error = row.get(f"{quantity.column}_error", 0.0)
+    return Compared(ours, Estimate(row[quantity.column], error), quantity.judged)
+
+
+def verdicts(found: Sequence[Group]) -> Iterator[Verdict]:
+    """Every number that both the paper and the store have."""
+    for study in STUDIES:
+        for group in study_groups(found, study):
+            for quantity in QUANTITIES:
+                both = compared(group, quantity, study)
+                if quantity.judged and math.isfinite(both.ours.value) and both.theirs:
+                    yield _judged(study, group, quantity, both)
+
+
+class Named(NamedTuple):
+    """A task or an algorithm, as the paper's tables know it."""
+
+    name: str
+    title: str
+
+
+def titled(group: Group) -> tuple[Named, Named]:
+    """The task and the algorithm of a group."""
+    task, algorithm = group.runs[0].titles
+    return Named(group.place.task, task), Named(group.algorithm, algorithm)
+
+
+def _is_protocol(place: Place, study: Study, found: Sequence[Group]) -> bool:
+    group = next(group for group in found if group.place == place)
+    amount = study.budgets.get(group.runs[0].titles[0])
+    return (
+        place.scale == "paper"
+        and not place.caveats
+        and (place.budget.unit, place.budget.amount) == (study.unit, amount)
+    )
+
+
+def _judged(study: Study, group: Group, quantity: Quantity, both: Compared) -> Verdict:
+    if abs(both.apart) <= AGREEMENT:
+        return Verdict(study, group, quantity, both, "agrees", None)
+    why = _explanation(study, group, quantity, both)
+    return Verdict(study, group, quantity, both, "explained" if why else "differs", why)
+
+
+def _explanation(
+    study: Study, group: Group, quantity: Quantity, both: Compared
+) -> Explanation | None:
+    assert both.theirs is not None
+    share = abs(both.ours.value / both.theirs.value - 1)
+    for row in explanations():
+        fits = (
+            row["study"] == study.name
+            and row["quantity"] == quantity.column
+            and row["task"] in ("*", group.place.task)
+            and row["algorithm"] in ("*", group.algorithm)
+            and len(group.runs) <= float(row["most_runs"] or math.inf)
+            and share <= float(row["within"] or math.inf)
+        )
+        if fits:
+            return Explanation(row["explanation"], row["link"])
+    return None
+
+
+@functools.cache
+def explanations() -> list[dict[str, str]]:
+    """The rows of `explanations.csv`; `*` is for any task or algorithm."""
+    file = importlib.resources.files("qlrstudy.report") / "explanations.csv"
+    return list(csv.DictReader(file.read_text().splitlines()))

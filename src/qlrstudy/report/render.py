@@ -1,0 +1,185 @@
+"""Tables as Markdown, as LaTeX with booktabs, and as CSV; all text is escaped."""
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+
+from qlrstudy.report.comparison import Compared
+from qlrstudy.report.statistics import Estimate
+from qlrstudy.report.tables import Cell, Table
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "ε": r"$\varepsilon$",
+    "–": "--",
+    "∞": r"$\infty$",
+}
+_MARKDOWN = {c: f"\\{c}" for c in "\\|*_`[]#"} | {
+    "<": "&lt;",
+    ">": "&gt;",
+    "&": "&amp;",
+}
+
+
+def markdown(table: Table) -> str:
+    """With its title, note, and what is missing."""
+    lines = [f"## {_escaped(table.title, _MARKDOWN)}", ""]
+    if table.rows:
+        lines.append(_row(_escaped(name, _MARKDOWN) for name in table.header))
+        lines.append("|" + "---|" * len(table.header))
+        lines += [
+            _row(_escaped(text(cell), _MARKDOWN) for cell in row) for row in table.rows
+        ]
+        lines.append("")
+    if table.note:
+        lines += [_escaped(table.note, _MARKDOWN), ""]
+    if table.missing:
+        lines += ["Missing:", ""]
+        lines += [f"- {_escaped(line, _MARKDOWN)}" for line in table.missing] + [""]
+    return "\n".join(lines)
+
+
+def latex(table: Table) -> str:
+    """A float to be read by a paper's own source; needs the package booktabs."""
+    columns = "l" * len(table.header)
+    lines = [
+        *[f"% missing: {' '.join(line.split())}" for line in table.missing],
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{_escaped(table.title, _LATEX)}}}",
+        rf"  \label{{tab:{table.name}}}",
+        rf"  \begin{{tabular}}{{{columns}}}",
+        r"    \toprule",
+        _latex_row(_escaped(name, _LATEX) for name in table.header),
+        r"    \midrule",
+        *[
+            _latex_row(_escaped(text(cell), _LATEX) for cell in row)
+            for row in table.rows
+        ],
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def comma_separated(table: Table) -> str:
+    """Plain numbers; an error, the paper's value and error in columns of their own."""
+    kinds = [_kind([row[i] for row in table.rows]) for i in range(len(table.header))]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    header: list[str] = []
+    for name, kind in zip(table.header, kinds, strict=True):
+        header += [name + suffix for suffix in _SUFFIXES[kind]]
+    writer.writerow([_plain(name) for name in header])
+    for row in table.rows:
+        cells: list[str] = []
+        for cell, kind in zip(row, kinds, strict=True):
+            cells += _numbers(cell, kind)
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+def text(cell: Cell) -> str:
+    """A cell as people read it."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, Estimate):
+        return _with_error(cell)
+    if isinstance(cell, Compared):
+        assert cell.theirs is not None
+        both = f"{_with_error(cell.ours)} / {_with_error(cell.theirs)}"
+        return both if math.isnan(cell.apart) else f"{both} ({_apart(cell)})"
+    return number(cell)
+
+
+def escaped(found: str) -> str:
+    """Any text, for Markdown."""
+    return _escaped(found, _MARKDOWN)
+
+
+def number(value: float) -> str:
+    """Four digits, thousands marked."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:.4g}"
+
+
+def _with_error(estimate: Estimate) -> str:
+    if not estimate.error:
+        return number(estimate.value)
+    return f"{number(estimate.value)} ± {estimate.error:.2g}"
+
+
+def _apart(both: Compared) -> str:
+    apart = both.apart
+    return f"{apart:+.1f}" if math.isfinite(apart) else number(apart)
+
+
+_SUFFIXES = {
+    "plain": ("",),
+    "estimate": ("", " error"),
+    "compared": ("", " error", " (paper)", " error (paper)", " apart"),
+}
+
+
+def _kind(cells: list[Cell]) -> str:
+    if any(isinstance(cell, Compared) for cell in cells):
+        return "compared"
+    return "estimate" if any(isinstance(cell, Estimate) for cell in cells) else "plain"
+
+
+def _numbers(cell: Cell, kind: str) -> Iterator[str]:
+    width = len(_SUFFIXES[kind])
+    if isinstance(cell, Compared) and cell.theirs is not None:
+        values: list[Cell] = [*cell.ours, *cell.theirs, cell.apart]
+    elif isinstance(cell, Estimate):
+        values = [*cell]
+    else:
+        values = [cell]
+    for value in values + [None] * (width - len(values)):
+        yield "" if value is None else _plain(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else repr(value)
+    # A spreadsheet would take these for a formula.
+    found = str(value)
+    return f"'{found}" if found[:1] in ("=", "+", "-", "@", "\t", "\r") else found
+
+
+def _escaped(found: str, marks: dict[str, str]) -> str:
+    return "".join(marks.get(character, character) for character in _one_line(found))
+
+
+def _one_line(found: str) -> str:
+    return " ".join(found.split())
+
+
+def _row(cells: Iterator[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _latex_row(cells: Iterator[str]) -> str:
+    return "    " + " & ".join(cells) + r" \\"

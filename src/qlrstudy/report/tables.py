@@ -1,0 +1,252 @@
+"""The tables: what they hold. How they are written is `render`'s affair."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from qlrstudy import paper
+from qlrstudy.report.comparison import (
+    QUANTITIES,
+    STUDIES,
+    Compared,
+    Study,
+    compared,
+    study_groups,
+    titled,
+    verdicts,
+)
+from qlrstudy.report.groups import Group, Section
+from qlrstudy.report.statistics import Estimate, final
+from qlrstudy.report.sweeps import Sweep
+
+Cell = str | float | Estimate | Compared | None
+
+
+class Table(NamedTuple):
+    """A table, or in its place why there is none.
+
+    Attributes:
+        name: of its files.
+        title: above it.
+        header: one word or more for each column.
+        rows: text, numbers, numbers with errors, numbers beside the paper's.
+        note: what a reader must know to read it.
+        missing: what it lacks, in words.
+    """
+
+    name: str
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    missing: tuple[str, ...] = ()
+
+
+def results(found: Sequence[Group], study: Study) -> Table:
+    """Final statistics beside the paper's."""
+    groups = study_groups(found, study)
+    header = ("task", "algorithm", "runs", *[q.title for q in QUANTITIES])
+    rows = [
+        (
+            *_who(group),
+            *[_shown(compared(group, quantity, study)) for quantity in QUANTITIES],
+        )
+        for group in groups
+    ]
+    return Table(
+        study.name.replace("_", "-"),
+        f"{study.title}: final statistics",
+        header,
+        tuple(rows),
+        "Ours / the paper's, and in brackets how many combined errors lie between. "
+        "Medians over 50 bootstrap samples of the runs: mean ± deviation. The training "
+        "loss is that of the last minibatch, as in the paper; the training accuracy is "
+        "of the whole training split. Our time is of training alone, the paper's holds "
+        "an evaluation after each step. A run that diverged counts with its last "
+        "finite values.",
+        tuple(_lacking(study, groups)),
+    )
+
+
+def other_results(parts: Sequence[Section], found: Sequence[Group]) -> Table:
+    """Final statistics of what the paper has no table of."""
+    known = {group for study in STUDIES for group in study_groups(found, study)}
+    header = ("task", "algorithm", "runs", *[q.title for q in QUANTITIES])
+    rows = [
+        (part.title, *_who(group)[1:], *[_known(q.of(group.runs)) for q in QUANTITIES])
+        for part in parts
+        for group in part.groups
+        if group not in known
+    ]
+    missing = () if rows else ("no runs at another budget, scale or task",)
+    return Table(
+        "other-results",
+        "Other tasks, scales and budgets: final statistics",
+        header,
+        tuple(rows),
+        "As above, without the paper's.",
+        missing,
+    )
+
+
+def reproduction(found: Sequence[Group]) -> Table:
+    """For each number that the paper has too: agrees, differs, or is explained."""
+    rows = [
+        (
+            verdict.study.title,
+            *_who(verdict.group),
+            verdict.quantity.title,
+            verdict.compared.ours,
+            verdict.compared.theirs,
+            round(verdict.compared.apart, 2),
+            verdict.word,
+            "" if (why := verdict.explanation) is None else f"{why.text} ({why.link})",
+        )
+        for verdict in verdicts(found)
+    ]
+    header = ("study", "task", "algorithm", "runs", "quantity", "ours", "paper")
+    missing = () if rows else ("no run with a task, scale and budget of the paper's",)
+    return Table(
+        "reproduction",
+        "Reproduction: every number that the paper has too",
+        (*header, "apart", "verdict", "explained by"),
+        tuple(rows),
+        "Agrees: within three combined errors. Differs: further, and nobody knows why.",
+        missing,
+    )
+
+
+def hyperparameters(parts: Sequence[Section]) -> Table:
+    """The chosen setting of each algorithm, with the paper's choice."""
+    whole = [part for part in parts if part.shape is None]
+    groups = [(part, group) for part in whole for group in part.groups]
+    names = sorted({name for _, group in groups for name, _ in group.setting})
+    rows = [
+        (part.title, group.title, float(len(group.runs)), *_settings(group, names))
+        for part, group in groups
+    ]
+    return Table(
+        "hyperparameters",
+        "Chosen hyperparameters",
+        ("task", "algorithm", "runs", *[name.replace("_", " ") for name in names]),
+        tuple(rows),
+        "The setting with most runs, or of several the one with the lowest final "
+        "validation loss; in brackets the paper's choice, where it differs.",
+    )
+
+
+def search_spaces(found: Sequence[Group]) -> Table:
+    """Where each algorithm is tuned, as its runs say."""
+    spaces: dict[tuple[str, str, str], None] = {}
+    silent: dict[str, None] = {}
+    for group in found:
+        space = group.runs[0].search
+        if space is None:
+            silent[group.title] = None
+            continue
+        for name, bounds in space.items():
+            spaces[group.title, name.replace("_", " "), _space(bounds)] = None
+    missing = []
+    if silent:
+        missing.append(
+            f"runs of {', '.join(silent)} do not say where they are tuned; they are "
+            "from before that was stored"
+        )
+    untuned = [g.title for g in found if g.runs[0].search == {}]
+    note = ", ".join(dict.fromkeys(untuned))
+    return Table(
+        "search-spaces",
+        "Search spaces",
+        ("algorithm", "hyperparameter", "space"),
+        tuple(spaces),
+        f"Not tuned: {note}." if note else "",
+        tuple(missing) if spaces or silent else ("no tuned algorithm was run",),
+    )
+
+
+def sensitivity(swept: Sequence[Sweep]) -> Table:
+    """Final losses along each sweep."""
+    rows = [
+        (
+            line.groups[0].runs[0].titles[0],
+            sweep.title,
+            sweep.setting.replace("_", " "),
+            value,
+            line.shape,
+            runs_of(group),
+            final(group.runs, "training_loss"),
+            final(group.runs, "validation_loss"),
+            final(group.runs, "test_loss"),
+        )
+        for sweep in swept
+        for line in sweep.lines
+        for value, group in zip(line.values, line.groups, strict=True)
+    ]
+    header = ("task", "algorithm", "setting", "value", "batch", "runs")
+    losses = ("training loss", "validation loss", "test loss")
+    return Table(
+        "sensitivity",
+        "Sensitivity to a setting, all else fixed",
+        (*header, *losses),
+        tuple(rows),
+        "",
+        () if rows else ("no algorithm was run with three values of one setting",),
+    )
+
+
+def _who(group: Group) -> tuple[str, str, str]:
+    task, algorithm = group.runs[0].titles
+    return task, algorithm, runs_of(group)
+
+
+def runs_of(group: Group) -> str:
+    """How many, and how many of them diverged or are left out."""
+    extra = [f"{group.diverged} diverged"] if group.diverged else []
+    extra += [f"{group.unfinished} unfinished, left out"] if group.unfinished else []
+    return f"{len(group.runs)}" + (f" ({', '.join(extra)})" if extra else "")
+
+
+def _known(value: Estimate) -> Estimate | None:
+    return value if math.isfinite(value.value) else None
+
+
+def _shown(both: Compared) -> Cell:
+    if not math.isfinite(both.ours.value):
+        return None
+    return both if both.theirs else both.ours
+
+
+def _lacking(study: Study, groups: Sequence[Group]) -> Iterator[str]:
+    have = {tuple(named.title for named in titled(group)) for group in groups}
+    rows = paper.table(study.name)
+    lacking = [(row["dataset"], row["algorithm"]) for row in rows]
+    lacking = [pair for pair in lacking if pair not in have]
+    if len(lacking) == len(rows):
+        yield f"no runs of the paper's tasks with its budget in {study.unit}"
+        return
+    for task in dict.fromkeys(task for task, _ in lacking):
+        names = ", ".join(algorithm for t, algorithm in lacking if t == task)
+        yield f"{task}: no runs of {names}"
+
+
+def _settings(group: Group, names: Sequence[str]) -> Iterator[str]:
+    try:
+        theirs = paper.hyperparameters(*titled(group))
+    except ValueError:
+        theirs = {}
+    ours = dict(group.setting)
+    for name in names:
+        own, other = ours.get(name), theirs.get(name)
+        differs = other is not None and own is not None and other != own
+        yield (f"{own:g}" if own is not None else "–") + (
+            f" ({other:g})" if differs else ""
+        )
+
+
+def _space(bounds: Mapping[str, Any]) -> str:
+    if "choices" in bounds:
+        return "one of " + ", ".join(f"{choice:g}" for choice in bounds["choices"])
+    interval = f"[{bounds['low']:g}, {bounds['high']:g}]"
+    return (
+        f"one minus it, log {interval}" if bounds["complement"] else f"log {interval}"
+    )

@@ -1,0 +1,144 @@
+"""Tables against files that were read by a person, and text that must stay text."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from qlrstudy import paper
+from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.report import render, styles
+from qlrstudy.report.comparison import Compared, explanations, verdicts
+from qlrstudy.report.contents import contents
+from qlrstudy.report.groups import groups
+from qlrstudy.report.load import load
+from qlrstudy.report.statistics import Estimate
+from qlrstudy.report.tables import Table
+from qlrstudy.tasks import TASKS
+from report_cases import small_study, write_run
+
+EXPECTED = Path(__file__).parent / "expected"
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> dict[str, Table]:
+    store = tmp_path_factory.mktemp("store")
+    small_study(store)
+    return {table.name: table for table in contents(store).tables}
+
+
+@pytest.mark.parametrize(
+    "name", [path.name for path in sorted(EXPECTED.glob("*.*"))] or ["none"]
+)
+def test_tables_are_as_they_were(tables, name):
+    make = {"md": render.markdown, "tex": render.latex, "csv": render.comma_separated}
+    stem, kind = name.split(".")
+    assert make[kind](tables[stem]) == (EXPECTED / name).read_text()
+
+
+def test_what_is_missing_is_said(tables):
+    runtime = tables["runtime-constrained-training"]
+    assert runtime.rows == ()
+    assert runtime.missing == (
+        "no runs of the paper's tasks with its budget in seconds",
+    )
+    lacking = " ".join(tables["epoch-constrained"].missing)
+    assert "UCI Energy: no runs of SGD Minimal" in lacking
+    assert "AdamQLR (Untuned)" not in lacking.split("Fashion-MNIST")[1].split("SVHN")[0]
+
+
+def test_text_of_a_store_stays_text():
+    hostile = "a|b <script> $x_1$ \\input{/etc/passwd} & 100% #[x](y)\n=1+1"
+    table = Table("t", hostile, (hostile,), ((hostile,), ("=cmd",)))
+    markdown = render.markdown(table)
+    assert "<script>" not in markdown and "\n=1" not in markdown
+    assert all(
+        line.count("|") - line.count("\\|") == 2
+        for line in markdown.split("\n")[2:6]
+        if line
+    )
+    latex = render.latex(table)
+    assert r"\input" not in latex and r"\textbackslash{}input\{" in latex
+    rows = list(csv.reader(io.StringIO(render.comma_separated(table))))
+    assert rows[1] == [hostile]
+    assert rows[2] == ["'=cmd"]
+
+
+def test_apart_is_in_combined_errors():
+    both = Compared(Estimate(1.0, 0.3), Estimate(2.0, 0.4))
+    assert both.apart == pytest.approx(-2.0)
+    assert render.text(both) == "1 ± 0.3 / 2 ± 0.4 (-2.0)"
+    assert Compared(Estimate(3.0, 0.0), Estimate(3.0, 0.0)).apart == 0
+
+
+def test_a_number_agrees_differs_or_is_explained(tmp_path):
+    row = paper.result(TASKS["uci-energy"]["paper"], ALGORITHMS["adam"])
+    loss = row["test_loss"] / 1.5
+    write_run(tmp_path, losses=(1.0, loss))
+    write_run(tmp_path, algorithm="adamqlr-untuned", losses=(1.0, 0.0005))
+    write_run(tmp_path, algorithm="sgd-full", losses=(1.0, 0.1))
+    words = {
+        (verdict.group.algorithm, verdict.quantity.column): verdict
+        for verdict in verdicts(groups(load(tmp_path).runs))
+    }
+    assert words["adam", "test_loss"].word == "agrees"
+    assert words["sgd-full", "test_loss"].word == "differs"
+    divergence = words["adamqlr-untuned", "test_loss"]
+    assert divergence.word == "explained"
+    assert divergence.explanation is not None
+    assert "588 rows" in divergence.explanation.text
+
+
+def test_only_the_papers_protocol_is_compared_with_the_paper(tmp_path):
+    write_run(tmp_path, budget={"epochs": 3999})
+    write_run(tmp_path, scale="laptop")
+    write_run(tmp_path, caveats=["partial data: half"])
+    assert list(verdicts(groups(load(tmp_path).runs))) == []
+
+
+def _anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_every_explanation_points_at_a_heading():
+    for row in explanations():
+        path, anchor = row["link"].removeprefix("docs/").split("#")
+        assert anchor in _anchors(DOCS / path)
+        assert row["task"] in {"*", *TASKS}
+        assert row["algorithm"] in {"*", *ALGORITHMS}
+        assert row["study"] in paper.RESULT_TABLES
+
+
+def test_the_report_knows_titles_and_budgets_as_the_study_does():
+    for name, algorithm in ALGORITHMS.items():
+        assert styles.algorithm_title(name) == algorithm.title
+    for name, scales in TASKS.items():
+        assert styles.task_title(name) == scales["paper"].title
+        title = scales["paper"].title
+        if title in paper.EPOCHS:
+            assert scales["paper"].budget.epochs == paper.EPOCHS[title]
+    assert set(paper.EPOCHS) == {r["dataset"] for r in paper.table("epoch_constrained")}
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_styles_can_be_told_apart_on_light_and_dark():
+    looks = {name: styles.style(name)[1:] for name in styles._ALGORITHMS}
+    assert len(set(looks.values())) == len(looks)
+    assert len({look[1:] for look in looks.values()}) >= 20  # in grey: dash and marker
+    for colour, _, _ in looks.values():
+        for page in ("#ffffff", "#181c22"):
+            light, dark = sorted([_luminance(colour), _luminance(page)])[::-1]
+            assert (light + 0.05) / (dark + 0.05) >= 3
+    assert styles.style("new-one") == styles.style("new-one")
+    assert styles.style("new-one") != styles.style("new-two")
