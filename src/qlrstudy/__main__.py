@@ -5,8 +5,12 @@ import sys
 
 
 def main() -> int:
-    """Quieten XLA, which looks only as it is loaded, then run the command line."""
-    # It warns of each compiled program that it takes from the cache.
+    """Run the command line; what reads a store only, without a learning framework."""
+    from qlrstudy.report import command
+
+    if sys.argv[1:2] and sys.argv[1] in command.NAMES:
+        return command.main()
+    # XLA, which looks only as it is loaded, warns of each program out of the cache.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from qlrstudy import cli
 

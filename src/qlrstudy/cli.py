@@ -28,6 +28,7 @@ from qlrstudy.choose import choose, choose_pair, choose_study
 from qlrstudy.data import DataError, fetch_sets, list_sets, verify_sets
 from qlrstudy.jobs import Job
 from qlrstudy.programs import keep_compiled_programs
+from qlrstudy.report import command as report
 from qlrstudy.spec import (
     Algorithm,
     Budget,
@@ -131,6 +132,8 @@ def _parser() -> argparse.ArgumentParser:
     tasks.set_defaults(command=_tasks)
     algorithms = commands.add_parser("algorithms", help="what can learn it")
     algorithms.set_defaults(command=_algorithms)
+
+    report.add_parsers(commands)
 
     data = commands.add_parser("data", help="what is learnt from")
     actions = data.add_subparsers(required=True, metavar="ACTION")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -54,7 +55,7 @@ def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
     for place, name in enumerate(header):
         shown.add_column(name, overflow="fold", no_wrap=place == 0)
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*map(escape, row))
     OUT.print(shown)
 
 

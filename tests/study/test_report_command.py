@@ -1,0 +1,195 @@
+"""`qlrstudy report` and `qlrstudy export`, on whole and on damaged stores."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from qlrstudy.report import command
+from qlrstudy.report.contents import contents
+from qlrstudy.report.drawing import look, save
+from qlrstudy.report.figures import section_figures
+from qlrstudy.report.load import load
+from qlrstudy.report.page import html
+from report_cases import small_study, write_run
+
+# Runs the command as a user would, then lists what it has loaded.
+_PROGRAM = """
+import sys
+from qlrstudy.__main__ import main
+sys.argv = ["qlrstudy", *sys.argv[1:]]
+code = main()
+print("loaded:", *sys.modules)
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store")
+    small_study(store)
+    return store
+
+
+@pytest.fixture(scope="module")
+def report(store, tmp_path_factory):
+    """A report made by the command, which has loaded no learning framework."""
+    folder = tmp_path_factory.mktemp("report") / "new"
+    program = [sys.executable, "-W", "error", "-c", _PROGRAM]
+    done = subprocess.run(
+        [*program, "report", str(store), "-o", str(folder)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split("loaded:")[1].split())
+    assert not loaded & {"jax", "flax", "optax", "torch", "tensorflow"}
+    assert "index.html" in done.stdout
+    return folder
+
+
+def test_everything_that_the_runs_allow_is_there(report):
+    tables = {path.name for path in (report / "tables").iterdir()}
+    for name in ("epoch-constrained", "reproduction", "hyperparameters", "profiles"):
+        assert {f"{name}.md", f"{name}.tex", f"{name}.csv"} <= tables
+    figures = {path.stem for path in (report / "figures").glob("*.svg")}
+    energy, fashion = "uci-energy-paper-4000-epochs", "fashion-mnist-paper-10-epochs"
+    assert figures == {
+        *(f"{energy}-{kind}" for kind in ("loss", "evolution", "cost")),
+        *(f"{fashion}-{kind}" for kind in ("loss", "accuracy", "evolution", "cost")),
+        *(f"rosenbrock-shown-20-steps-{kind}" for kind in ("loss", "evolution")),
+        "rosenbrock-shown-20-steps-paths",
+        f"sensitivity-{energy}-adam-learning-rate",
+        f"sensitivity-{energy}-adamqlr-tuned-damping",
+        "profiles",
+    }
+    for kind, begin in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")):
+        for path in (report / "figures").glob(f"*.{kind}"):
+            assert path.read_bytes().startswith(begin)
+    assert "## What is missing" in (report / "report.md").read_text()
+
+
+def test_the_same_store_gives_the_same_report(store, report, tmp_path):
+    again = contents(store)
+    assert html(again) == (report / "index.html").read_text()
+    with look():
+        (name, made), *_ = section_figures(
+            again.sections[1], again.evaluations, again.evolutions
+        )
+        for path in save(made, tmp_path, name):
+            digest = lambda p: hashlib.sha256(p.read_bytes()).hexdigest()
+            assert digest(path) == digest(report / "figures" / path.name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "{tmp}/gone"], "must be a directory of runs.*gone"),
+        (["report", "{tmp}"], "holds no runs.*qlrstudy run"),
+        (["report", "{store}", "-o", "/proc/nowhere"], "-o.*cannot write.*/proc"),
+        (["export", "tensorboard", "{tmp}/gone", "{tmp}/x"], "must be a directory"),
+        (["export", "tensorboard", "{store}", "/proc/x"], "DIR.*cannot write.*/proc"),
+    ],
+)
+def test_mistakes_name_argument_value_and_cure(
+    arguments, said, store, tmp_path, capsys
+):
+    given = [word.format(tmp=tmp_path, store=store) for word in arguments]
+    assert command.main(given) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("qlrstudy: error: ")
+    assert re.search(said, message, re.DOTALL)
+
+
+def test_a_store_whose_runs_have_not_ended_says_so(tmp_path, capsys):
+    write_run(tmp_path, status="running")
+    assert command.main(["report", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    assert "none has ended" in capsys.readouterr().err
+
+
+def _damage(path, kind: str) -> None:
+    manifest = path / "manifest.json"
+    if kind == "garbage":
+        manifest.write_bytes(b"\x00\xff{]")
+    elif kind == "cut":
+        manifest.write_text(manifest.read_text()[:40])
+    elif kind == "missing":
+        manifest.unlink()
+    elif kind == "list":
+        manifest.write_text("[1, 2]")
+    elif kind == "schema":
+        manifest.write_text(
+            json.dumps(json.loads(manifest.read_text()) | {"schema": 9})
+        )
+    elif kind == "field":
+        content = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps(content | {"hyperparameters": {"rate": "fast"}}))
+    elif kind == "records":
+        (path / "records.jsonl").write_text('{"step": 1}\n[3]\n')
+    elif kind == "empty":
+        (path / "records.jsonl").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("garbage", "manifest.json is damaged"),
+        ("cut", "manifest.json is damaged.*no JSON"),
+        ("missing", "manifest.json is missing"),
+        ("list", "manifest.json is missing or empty"),
+        ("schema", "schema is 9"),
+        ("field", "wrong field.*rate is 'fast'"),
+        ("records", "records.jsonl cannot be read"),
+        ("empty", "no evaluation"),
+    ],
+)
+def test_a_damaged_run_is_named_and_the_rest_reported(kind, said, tmp_path):
+    whole = write_run(tmp_path, seed=0)
+    hurt = write_run(tmp_path, seed=1)
+    _damage(hurt.path, kind)
+    loaded = load(tmp_path)
+    assert [run.name for run in loaded.runs] == [whole.path.name]
+    (damage,) = loaded.damage
+    assert damage.run == hurt.path.name
+    assert re.search(said + ".*left out", damage.problem)
+    assert any(hurt.path.name in line for line in contents(tmp_path).missing)
+
+
+def test_a_run_with_cut_steps_keeps_its_evaluations(tmp_path):
+    directory = write_run(tmp_path)
+    steps = directory.path / "steps.parquet"
+    os.truncate(steps, steps.stat().st_size // 2)
+    loaded = load(tmp_path)
+    assert len(loaded.runs) == 1 and len(loaded.runs[0].steps) == 0
+    assert "steps.parquet cannot be read" in loaded.damage[0].problem
+    html(contents(tmp_path))
+
+
+def test_only_damage_is_an_error_that_names_the_first(tmp_path):
+    _damage(write_run(tmp_path).path, "garbage")
+    with pytest.raises(ValueError, match="1 damaged runs.*manifest.json is damaged"):
+        load(tmp_path)
+
+
+def test_tensorboard_reads_what_was_exported(tmp_path, capsys):
+    store, folder = tmp_path / "store", tmp_path / "events"
+    run = write_run(store, algorithm="adamqlr-tuned", losses=(1.0, 0.5, 0.25))
+    for _ in range(2):  # again: replaced, not added to
+        assert command.main(["export", "tensorboard", str(store), str(folder)]) == 0
+    events = EventAccumulator(str(folder / run.path.name))
+    events.Reload()
+    scalars = events.Scalars("evaluation/test_loss")
+    assert [(event.step, event.value) for event in scalars] == [
+        (0, 1.5),
+        (10, 0.75),
+        (20, 0.375),
+    ]
+    assert scalars[1].wall_time - scalars[0].wall_time == pytest.approx(1.0)
+    assert len(events.Scalars("step/damping")) == 20
+    text = events.Tensors("setting")
+    assert b"learning_rate: 0.001" in text[0].tensor_proto.string_val[0]
