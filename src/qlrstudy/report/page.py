@@ -25,6 +25,7 @@ from qlrstudy.report.tables import Cell, Table, runs_of
 _SCRIPTS = ("format.js", "elements.js", "scales.js", "chart.js", "views.js", "main.js")
 # Drawn, so that a reader sees no difference to more.
 _DIGITS = 5
+_HUGE = 1e300
 
 
 def html(found: Contents) -> str:
@@ -213,7 +214,8 @@ def _cell(cell: Cell) -> list[Any]:
         return [shown]
     value = cell.ours.value if isinstance(cell, Compared) else cell
     value = value.value if isinstance(value, Estimate) else value
-    return [shown, _number(value)]
+    # JSON has no infinity; what is sorted by it comes first or last all the same.
+    return [shown, _number(max(-_HUGE, min(_HUGE, value)))]
 
 
 def _known(value: Estimate) -> Estimate | None:

@@ -55,3 +55,4 @@ navigation();
 show();
 addEventListener("hashchange", () => { show(); document.getElementById("main").focus({ preventScroll: true }); });
 document.documentElement.dataset.ready = "true";
+performance.mark("ready");

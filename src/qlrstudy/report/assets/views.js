@@ -64,7 +64,7 @@ function curveCard(section, curve, title, start, charts) {
   charts.push({ chart, redraw: () => draw(true) });
   draw(false);
   return card(title, "median over runs; band: its bootstrap deviation", element("div", { class: "tools" },
-    pick, axis, element("label", {}, "x", xScale), element("label", {}, "y", yScale), chart.tools()), chart.root);
+    pick, axis, element("span", { class: "named" }, "x", xScale), element("span", { class: "named" }, "y", yScale), chart.tools()), chart.root);
 }
 
 function sectionView(section) {
