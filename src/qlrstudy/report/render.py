@@ -105,7 +105,8 @@ def text(cell: Cell) -> str:
     if isinstance(cell, Compared):
         assert cell.theirs is not None
         both = f"{_with_error(cell.ours)} / {_with_error(cell.theirs)}"
-        return both if math.isnan(cell.apart) else f"{both} ({_apart(cell)})"
+        same = math.isnan(cell.apart) or cell.apart == 0
+        return both if same else f"{both} ({_apart(cell)})"
     return number(cell)
 
 
@@ -128,7 +129,9 @@ def number(value: float) -> str:
 def _with_error(estimate: Estimate) -> str:
     if not estimate.error:
         return number(estimate.value)
-    return f"{number(estimate.value)} ± {estimate.error:.2g}"
+    large = 100 <= estimate.error < 1e6
+    error = f"{estimate.error:,.0f}" if large else f"{estimate.error:.2g}"
+    return f"{number(estimate.value)} ± {error}"
 
 
 def _apart(both: Compared) -> str:
