@@ -182,7 +182,9 @@ def test_tables_sort_and_filter(open_page):
     assert read() == sorted(read())
     head.click()
     assert read() == sorted(read(), reverse=True)
-    expect(table.locator("th", has_text="apart")).to_have_attribute("aria-sort", "descending")
+    expect(table.locator("th", has_text="apart")).to_have_attribute(
+        "aria-sort", "descending"
+    )
     table.get_by_role("searchbox").fill("k-fac")
     expect(table.locator("tbody tr")).to_have_count(6)
 

@@ -133,7 +133,7 @@ def _luminance(colour: str) -> float:
 
 
 def test_styles_can_be_told_apart_on_light_and_dark():
-    looks = {name: styles.style(name)[1:] for name in styles._ALGORITHMS}
+    looks = {name: styles.style(name)[1:] for name in styles.ALGORITHMS}
     assert len(set(looks.values())) == len(looks)
     assert len({look[1:] for look in looks.values()}) >= 20  # in grey: dash and marker
     for colour, _, _ in looks.values():

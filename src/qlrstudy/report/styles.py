@@ -40,7 +40,7 @@ class Style(NamedTuple):
 
 
 # In the order of tables and legends.
-_ALGORITHMS = {
+ALGORITHMS = {
     "sgd-minimal": Style("SGD Minimal", GREY, _SOLID, "P"),
     "sgd-full": Style("SGD Full", GREY, _DASHED, "X"),
     "adam": Style("Adam", BLUE, _SOLID, "s"),
@@ -84,8 +84,8 @@ _TASKS = {
 
 def style(algorithm: str) -> Style:
     """How to draw an algorithm, known here or not."""
-    if algorithm in _ALGORITHMS:
-        return _ALGORITHMS[algorithm]
+    if algorithm in ALGORITHMS:
+        return ALGORITHMS[algorithm]
     digits = hashlib.sha256(algorithm.encode(errors="replace")).digest()
     return Style(
         algorithm,
@@ -107,7 +107,7 @@ def task_title(name: str) -> str:
 
 def algorithm_order(name: str) -> tuple[int, str]:
     """The paper's algorithms first, in its order; then all others by name."""
-    return _place(list(_ALGORITHMS), name)
+    return _place(list(ALGORITHMS), name)
 
 
 def task_order(name: str) -> tuple[int, str]:
