@@ -4,23 +4,20 @@ import contextlib
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from qlrstudy import train
+from qlrstudy.console import ERR as ERR
+from qlrstudy.console import OUT as OUT
+from qlrstudy.console import table as table
 from qlrstudy.estimate import Estimate, Line
 from qlrstudy.jobs import Ending, Job
 from qlrstudy.provenance import hyperparameters
 from qlrstudy.spec import Record, Run
 from qlrstudy.status import STATES, Count
 from qlrstudy.tune import Search
-
-# Results go to stdout, all else to stderr, so that either can be sent elsewhere.
-OUT, ERR = Console(), Console(stderr=True)
 
 
 @contextlib.contextmanager
@@ -47,16 +44,6 @@ def live(title: str) -> Iterator[Callable[[train.Progress], None]]:
             progress.update(line, completed=now.done, state=state)
 
         yield watch
-
-
-def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table to stdout."""
-    shown = Table(title=title, title_justify="left")
-    for place, name in enumerate(header):
-        shown.add_column(name, overflow="fold", no_wrap=place == 0)
-    for row in rows:
-        shown.add_row(*map(escape, row))
-    OUT.print(shown)
 
 
 def summary(title: str, outcome: train.Outcome, caveats: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from qlrstudy import display
+from qlrstudy import console
 
 NAMES = ("report", "export")
 
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return options.command(options)
     except ValueError as error:
-        display.ERR.print(f"qlrstudy: error: {error}", markup=False, soft_wrap=True)
+        console.ERR.print(f"qlrstudy: error: {error}", markup=False, soft_wrap=True)
         return 2
 
 
@@ -59,7 +59,7 @@ def _report(options: argparse.Namespace) -> int:
         ["figures", f"{written.figures}, as SVG, PDF and PNG"],
         *[["missing", line] for line in written.missing],
     ]
-    display.table("Report", ["", ""], rows)
+    console.table("Report", ["", ""], rows)
     return 0
 
 
@@ -73,7 +73,7 @@ def _export(options: argparse.Namespace) -> int:
         ["look with", f"tensorboard --logdir {options.directory}"],
         *[["damaged", f"{run}: {problem}"] for run, problem in damage],
     ]
-    display.table("TensorBoard", ["", ""], rows)
+    console.table("TensorBoard", ["", ""], rows)
     return 0
 
 
@@ -81,9 +81,9 @@ def _export(options: argparse.Namespace) -> int:
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """A line for each thing that is being done."""
     columns = [TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn()]
-    quiet = not display.ERR.is_terminal
+    quiet = not console.ERR.is_terminal
     with Progress(
-        *columns, console=display.ERR, transient=True, disable=quiet
+        *columns, console=console.ERR, transient=True, disable=quiet
     ) as progress:
         lines: dict[str, Any] = {}
 
