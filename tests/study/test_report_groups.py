@@ -1,5 +1,6 @@
 """What is compared with what, and what a store's own runs say was swept."""
 
+import json
 import math
 import shlex
 
@@ -30,6 +31,25 @@ def test_the_setting_with_most_runs_is_chosen_then_the_best(tmp_path):
     (chosen,) = part.groups
     assert dict(chosen.setting)["learning_rate"] == 0.2
     assert [run.seed for run in chosen.runs] == [0, 1]
+
+
+def test_a_studys_choice_goes_before_the_points_of_its_sweep(tmp_path):
+    rate = lambda value: {"batch_size": 50, "learning_rate": value}
+    best = write_run(tmp_path, losses=(1, 0.2), hyperparameters=rate(0.1))
+    point = write_run(tmp_path, losses=(1, 0.1), hyperparameters=rate(0.2))
+    entries = [
+        {"point": {}, "runs": [best.path.name]},
+        {"point": {"learning_rate": 0.2}, "runs": [point.path.name]},
+    ]
+    book = tmp_path / "studies" / "sensitivity-paper.json"
+    book.parent.mkdir()
+    book.write_text(json.dumps({"name": "sensitivity", "entries": entries}))
+    (part,) = sections(_groups(tmp_path))
+    assert dict(part.groups[0].setting)["learning_rate"] == 0.1
+    book.write_text("{")
+    assert "studies/sensitivity-paper.json" in load(tmp_path).damage[0].run
+    (part,) = sections(_groups(tmp_path))
+    assert dict(part.groups[0].setting)["learning_rate"] == 0.2
 
 
 def test_batch_sizes_that_were_compared_get_sections_of_their_own(tmp_path):

@@ -26,6 +26,7 @@ class Study(NamedTuple):
 
     Attributes:
         name: of the paper's table.
+        ours: the study of ours that does the same.
         title: in words.
         unit: of its budget.
         budgets: by the task's title.
@@ -33,6 +34,7 @@ class Study(NamedTuple):
     """
 
     name: str
+    ours: str
     title: str
     unit: str
     budgets: dict
@@ -42,6 +44,7 @@ class Study(NamedTuple):
 STUDIES = (
     Study(
         "epoch_constrained",
+        "epoch-constrained",
         "Epoch-constrained",
         "epochs",
         paper.EPOCHS,
@@ -49,6 +52,7 @@ STUDIES = (
     ),
     Study(
         "runtime_constrained_validation",
+        "runtime-validation",
         "Runtime-constrained, tuned for validation loss",
         "seconds",
         paper.SECONDS,
@@ -56,6 +60,7 @@ STUDIES = (
     ),
     Study(
         "runtime_constrained_training",
+        "runtime-training",
         "Runtime-constrained, tuned for training loss",
         "seconds",
         paper.SECONDS,
@@ -147,7 +152,9 @@ def study_groups(found: Sequence[Group], study: Study) -> tuple[Group, ...]:
         for place in places
         if _is_protocol(place, study, found)
         for group in chosen_of_each(
-            [group for group in found if group.place == place], study.chosen_by
+            [group for group in found if group.place == place],
+            study.chosen_by,
+            study.ours,
         )
     )
 

@@ -2,8 +2,8 @@
 
 A *group* is one algorithm with one setting on one task: all its seeds. A *section* of
 the report holds, for one task, scale and budget, the chosen group of each algorithm:
-the one with most runs (a setting that was chosen is repeated), or, of several, the one
-with the lowest validation loss at the end.
+the one that a study chose; without studies, the one with most runs (a setting that was
+chosen is repeated), or, of several, the one with the lowest final validation loss.
 """
 
 import math
@@ -134,15 +134,29 @@ def sections(found: Sequence[Group]) -> list[Section]:
 
 
 def chosen_of_each(
-    found: Iterable[Group], by: str = "validation_loss"
+    found: Iterable[Group], by: str = "validation_loss", study: str | None = None
 ) -> tuple[Group, ...]:
     """The chosen group of each algorithm."""
-    return tuple(chosen(same, by) for same in by_algorithm(found).values())
+    return tuple(chosen(same, by, study) for same in by_algorithm(found).values())
 
 
-def chosen(candidates: Sequence[Group], by: str = "validation_loss") -> Group:
-    """The setting with most runs, then with the lowest final loss."""
-    return min(candidates, key=lambda group: (-len(group.runs), _final(group, by)))
+def chosen(
+    candidates: Sequence[Group], by: str = "validation_loss", study: str | None = None
+) -> Group:
+    """The setting that the study chose, or any study; with most runs; with least loss.
+
+    Args:
+        candidates: of one algorithm in one place.
+        by: the loss, at the end.
+        study: its name; none will do.
+    """
+
+    def rank(group: Group) -> tuple[bool, bool, int, float]:
+        studies = frozenset[str]().union(*[run.studies for run in group.runs])
+        loss = _final(group, by)
+        return study not in studies, not studies, -len(group.runs), loss
+
+    return min(candidates, key=rank)
 
 
 def by_algorithm(found: Iterable[Group]) -> dict[str, list[Group]]:

@@ -58,6 +58,7 @@ class StoredRun:
         step_size, damping: of the steps in `steps`, which are thinned out.
         minibatch_loss: the last finite one.
         positions: the path of the parameters, a row for each evaluation, or `None`.
+        studies: those that chose this run's setting, and did not just vary it.
     """
 
     name: str
@@ -78,6 +79,7 @@ class StoredRun:
     damping: np.ndarray
     minibatch_loss: float
     positions: np.ndarray | None
+    studies: frozenset[str]
 
     @property
     def complete(self) -> bool:
@@ -112,9 +114,10 @@ def load(
     places = sorted(path for path in store.iterdir() if _is_run(path))
     runs: list[StoredRun] = []
     damage: list[Damage] = []
+    chosen = _chosen_by_studies(store, damage)
     for done, path in enumerate(places, 1):
         try:
-            run, complaints = _read(path)
+            run, complaints = _read(path, frozenset(chosen.get(path.name, ())))
         except _Unreadable as error:
             damage.append(Damage(path.name, f"{error}; the run is left out"))
         else:
@@ -144,7 +147,26 @@ def _nothing(store: Path, damage: list[Damage]) -> str:
     )
 
 
-def _read(path: Path) -> tuple[StoredRun, list[str]]:
+def _chosen_by_studies(store: Path, damage: list[Damage]) -> dict[str, list[str]]:
+    """Which studies chose a run's setting, by the books that they keep of their runs.
+
+    A store needs none; with one, a sweep's points are not taken for a choice.
+    """
+    found: dict[str, list[str]] = {}
+    for path in sorted(store.glob("studies/*.json")):
+        try:
+            book = json.loads(path.read_text())
+            for entry in book["entries"]:
+                for run in entry["runs"] if not entry["point"] else ():
+                    found.setdefault(run, []).append(book["name"])
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            damage.append(
+                Damage(f"studies/{path.name}", f"cannot be read ({_short(error)})")
+            )
+    return found
+
+
+def _read(path: Path, studies: frozenset[str]) -> tuple[StoredRun, list[str]]:
     directory = RunDirectory(path)
     complaints: list[str] = []
     known = _manifest(directory)
@@ -176,6 +198,7 @@ def _read(path: Path) -> tuple[StoredRun, list[str]]:
         damping=damping,
         minibatch_loss=float(finite[-1]) if len(finite) else float("nan"),
         positions=positions,
+        studies=studies,
         **known,
     )
     return run, complaints
