@@ -52,14 +52,11 @@ def test_the_last_line_is_json(capsys, tmp_path):
 
 
 def test_a_manifest_explains_itself_without_the_code(tmp_path):
-    arguments = ["diabetes", "kfac-unadaptive", "--steps", "1", "--json"]
+    arguments = ["diabetes", "sgd-full", "--steps", "1", "--json"]
     assert cli.main(["run", *arguments, "--store", str(tmp_path)]) == 0
     manifest = _stored(tmp_path).manifest()
     assert manifest is not None
-    assert manifest["titles"] == {
-        "task": "Diabetes",
-        "algorithm": "K-FAC (Unadaptive)",
-    }
+    assert manifest["titles"] == {"task": "Diabetes", "algorithm": "SGD Full"}
     bounds = {"low": 1e-4, "high": 0.3, "complement": True}
     assert manifest["search"]["momentum"] == bounds
     assert manifest["search"]["batch_size"]["choices"]

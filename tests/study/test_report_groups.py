@@ -141,9 +141,9 @@ def test_profiles_are_the_slow_obvious_ones(tmp_path):
 
 def test_the_area_is_the_integral_of_the_profile():
     own = [1.0, 1.3, 2.0, 3.9, 7.0, math.inf]
-    grid = np.linspace(0, math.log(profiles.LARGEST_RATIO), 200_001)
+    grid = np.linspace(0, math.log(profiles.LARGEST_RATIO), 4_001)
     shares = [profiles.profile(own, ratio) for ratio in np.exp(grid[:-1])]
-    assert profiles.area(own) == pytest.approx(np.mean(shares), abs=1e-4)
+    assert profiles.area(own) == pytest.approx(np.mean(shares), abs=1e-3)
     assert profiles.area([1.0, 1.0]) == 1.0
     assert profiles.area([math.inf]) == 0.0
 

@@ -59,12 +59,12 @@ def _write(found: Contents, directory: Path, watch: Watch) -> Written:
     whole = "\n".join(["# Report", "", *text, "## What is missing", "", *lines, ""])
     (directory / "report.md").write_text(whole, encoding="utf-8")
     with look():
-        figures = list(_figures(found))
-        for done, (name, made) in enumerate(figures):
-            watch("drawing figures", done, len(figures))
+        drawn = list(figures(found))
+        for done, (name, made) in enumerate(drawn):
+            watch("drawing figures", done, len(drawn))
             save(made, folders[1], name)
     tables = sum(bool(table.rows) for table in found.tables)
-    return Written(page_path, tables, len(figures), lacking)
+    return Written(page_path, tables, len(drawn), lacking)
 
 
 def _write_tables(tables: Sequence[Table], folder: Path) -> None:
@@ -76,7 +76,8 @@ def _write_tables(tables: Sequence[Table], folder: Path) -> None:
             (folder / f"{table.name}.csv").write_text(csv, "utf-8")
 
 
-def _figures(found: Contents) -> Iterator[tuple[str, Figure]]:
+def figures(found: Contents) -> Iterator[tuple[str, Figure]]:
+    """Every figure, by the name of its files; to be drawn in the house's look."""
     for part in found.sections:
         yield from section_figures(part, found.evaluations, found.evolutions)
         trajectories = paths(part)
