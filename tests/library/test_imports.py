@@ -25,6 +25,8 @@ def test_rules_import_no_framework():
 ARROWS = {
     "jax": [
         "likelihoods",
+        "memory",
+        "state",
         "objective",
         "curvature",
         "arguments",
@@ -34,6 +36,7 @@ ARROWS = {
     ],
     "torch": [
         "likelihoods",
+        "memory",
         "losses",
         "objective",
         "replay",

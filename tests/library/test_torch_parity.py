@@ -17,7 +17,6 @@ QUICK_TO_COMPILE = {"xla_backend_optimization_level": 0}
 # A probe's first look is at a distance of 1e-8, where outputs agree to 8 digits only:
 # both start from a reach at which differences keep their digits.
 REACH = 0.05
-NETWORKS = ["MLP, categorical", "conv net with batch norm", "transformer, padded"]
 
 
 def jax_trace(case, optimiser):
@@ -54,7 +53,7 @@ def torch_trace(case, make):
 def assert_same(case, jax_optimiser, make, rtol=1e-8):
     expected, there = jax_trace(case, jax_optimiser)
     found, here = torch_trace(case, make)
-    for name in ("step_size", "damping", "loss"):
+    for name in ("step_size", "damping", "loss", "kl_divergence"):
         np.testing.assert_allclose(
             getattr(here, name), getattr(there, name), rtol, err_msg=name
         )
@@ -66,64 +65,73 @@ def assert_same(case, jax_optimiser, make, rtol=1e-8):
         )
 
 
-# Short enough steps that rounding does not grow to chaos in fifty of them.
-SETTINGS = {
-    "damping": 0.1,
-    "damping_decrease": 0.7,
-    "damping_increase": 1.5,
-    "kl_budget": 3e-4,
+def both(curvature, **settings):
+    """AdamQLR in JAX and in torch, with a curvature that each makes for itself."""
+    return in_jax.adamqlr(
+        curvature=curvature(in_jax), **settings
+    ), lambda params: in_torch.AdamQLR(
+        params, curvature=curvature(in_torch), **settings
+    )
+
+
+CURVATURES = {
+    "Probe()": lambda library: library.Probe(),
+    "Fisher()": lambda library: library.Fisher(),
+    "GaussNewton()": lambda library: library.GaussNewton(),
+    "Hessian()": lambda library: library.Hessian(),
+    "Subsampled(Probe(), 2)": lambda library: library.Subsampled(library.Probe(), 2),
 }
+NETWORKS = [
+    "MLP, categorical",
+    "MLP, weighted Gaussian",
+    "conv net with batch norm",
+    "transformer, padded",
+]
+
+
+# At the default budget the transformer's 49th step has a slope that all but cancels,
+# and the quotient of rounding errors that is left of it agrees to 1.3e-8 only.
+SHORTER = {"transformer, padded": {"kl_budget": 0.002}}
 
 
 @pytest.mark.parametrize("case", NETWORKS)
-@pytest.mark.parametrize("curvature", ["Fisher", "Probe"])
+@pytest.mark.parametrize("curvature", ["Fisher()", "Probe()"])
 def test_fifty_steps_agree(case, curvature, x64):
-    assert_same(
-        case,
-        in_jax.adamqlr(curvature=getattr(in_jax, curvature)(), **SETTINGS),
-        lambda params: in_torch.AdamQLR(
-            params, curvature=getattr(in_torch, curvature)(), **SETTINGS
-        ),
-    )
+    assert_same(case, *both(CURVATURES[curvature], **SHORTER.get(case, {})))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in PAIRS if case not in NETWORKS])
 def test_other_likelihoods_agree(case, x64):
-    assert_same(
-        case, in_jax.adamqlr(**SETTINGS),
-        lambda params: in_torch.AdamQLR(
-            params, curvature=in_torch.Fisher(), **SETTINGS
-        ),
-    )  # fmt: skip
+    assert_same(case, *both(CURVATURES["Fisher()"]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "curvature, changes",
+    "curvature, settings",
     [
-        ("GaussNewton()", {"ratio_every": 3}),
+        ("GaussNewton()", {"ratio_every": 3, "kl_decay": 0.25}),
         ("Hessian()", {"damping": None, "rescale": 0.5}),
-        ("Subsampled(Probe(), 2)", {"max_step_size": 0.02}),
+        ("Subsampled(Probe(), 2)", {"max_step_size": 0.02, "curvature_decay": None}),
     ],
 )
-def test_every_setting_agrees(curvature, changes, x64):
-    settings = SETTINGS | changes
-    assert_same(
-        "MLP, categorical",
-        in_jax.adamqlr(curvature=eval(curvature, vars(in_jax)), **settings),
-        lambda params: in_torch.AdamQLR(
-            params, curvature=eval(curvature, vars(in_torch)), **settings
-        ),
-    )
+def test_every_setting_agrees(curvature, settings, x64):
+    assert_same("MLP, categorical", *both(CURVATURES[curvature], **settings))
 
 
 @pytest.mark.slow
 def test_sgdqlr_agrees(x64):
     assert_same(
-        "MLP, categorical",
-        in_jax.sgdqlr(momentum=0.9, **SETTINGS),
-        lambda params: in_torch.SGDQLR(
-            params, momentum=0.9, curvature=in_torch.Fisher(), **SETTINGS
-        ),
+        "MLP, weighted Gaussian",
+        in_jax.sgdqlr(momentum=0.9),
+        lambda params: in_torch.SGDQLR(params, momentum=0.9),
+    )
+
+
+@pytest.mark.slow
+def test_the_paper_s_agrees(x64):
+    assert_same(
+        "MLP, weighted Gaussian",
+        in_jax.paper_adamqlr(damping=0.1),
+        lambda params: in_torch.PaperAdamQLR(params, damping=0.1),
     )

@@ -19,9 +19,10 @@ from adamqlr.torch.likelihoods import (
     Gaussian,
     Likelihood,
     Poisson,
+    Scale,
 )
 from adamqlr.torch.objective import Accumulated, Objective
-from adamqlr.torch.optimisers import SGDQLR, AdamQLR
+from adamqlr.torch.optimisers import SGDQLR, AdamQLR, PaperAdamQLR
 from adamqlr.torch.point import Point
 from adamqlr.torch.rule import QLR
 from adamqlr.torch.step import StepInfo
@@ -42,11 +43,13 @@ __all__ = [
     "Look",
     "Objective",
     "OutputMetric",
+    "PaperAdamQLR",
     "Point",
     "Poisson",
     "Probe",
     "QLR",
     "SGDQLR",
+    "Scale",
     "StepInfo",
     "Subsampled",
     "Trial",

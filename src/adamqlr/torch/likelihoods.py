@@ -5,10 +5,12 @@ the square length $t^\top F t$ of a change $t$ of the outputs in the Fisher metr
 Averaging over examples is `Objective`'s alone, so that loss, gradient and curvature
 cannot be normalised apart.
 
-One of your own is a class with these two methods; nothing needs to be registered.
+One of your own is a subclass of `Likelihood` with these two methods; nothing needs to
+be registered.
 """
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,7 +19,25 @@ from torch.nn import functional
 # No class number: what to leave out of a mean is for weights to say.
 _NONE = torch.iinfo(torch.int64).min
 
+# Mean over the whole batch of a number for each example, given by micro-batches.
+Average = Callable[[list[Tensor]], Tensor]
 
+
+class Scale(NamedTuple):
+    """The targets of one batch, over all examples and outputs.
+
+    Attributes:
+        mean: of the targets.
+        variance: of the targets around it.
+        error: mean square of their distance to the predictions.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    error: Tensor
+
+
+@runtime_checkable
 class Likelihood(Protocol):
     """A family of distributions over targets, given a network's outputs."""
 
@@ -29,8 +49,22 @@ class Likelihood(Protocol):
         """Fisher length squared of a change of the outputs, for each example."""
         ...
 
+    def scale(self, loss: Tensor, targets: list[Any], average: Average) -> Scale | None:
+        """What a batch says about the targets' scale, where the likelihood does not.
 
-class Categorical:
+        Args:
+            loss: mean over the batch.
+            targets: of each micro-batch.
+            average: mean over the batch of a number for each example.
+
+        Returns:
+            `None`, if the loss is in nats by itself.
+        """
+        del loss, targets, average
+        return None
+
+
+class Categorical(Likelihood):
     r"""Classes from logits on the last axis: softmax cross-entropy.
 
     Targets are integers, or probabilities (one-hot or soft) with the logits' shape.
@@ -65,8 +99,11 @@ class Categorical:
         return (p * (tangent - mean).square()).sum(-1)
 
 
-class Gaussian:
-    r"""Real targets with unit variance: half the squared error.
+class Gaussian(Likelihood):
+    r"""Real targets with one variance: half the squared error.
+
+    Loss and curvature are those of unit variance; a divergence in nats is counted with
+    the variance that the targets have, so that their units do not matter.
 
     The last axis holds one example's outputs and is summed; with a single axis, each
     output is an example of its own.
@@ -81,8 +118,15 @@ class Gaussian:
         r"""$|t|^2$."""
         return _sum_outputs(at_least_float32(tangent).square())
 
+    def scale(self, loss: Tensor, targets: list[Tensor], average: Average) -> Scale:
+        """See `Likelihood`."""
+        targets, outputs = [at_least_float32(y) for y in targets], count(targets[0])
+        mean = average([_sum_outputs(y) for y in targets]) / outputs
+        squares = [_sum_outputs((y - mean).square()) for y in targets]
+        return Scale(mean, average(squares) / outputs, 2 * loss / outputs)
 
-class Bernoulli:
+
+class Bernoulli(Likelihood):
     """Yes or no from one logit each: binary cross-entropy, summed on the last axis."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -100,7 +144,7 @@ class Bernoulli:
         return _sum_outputs(variance * tangent.square())
 
 
-class Poisson:
+class Poisson(Likelihood):
     """Counts from log rates, summed on the last axis; without the constant log y!."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -117,6 +161,11 @@ class Poisson:
 def at_least_float32(x: Tensor) -> Tensor:
     """Half-precision outputs are averaged in float32; wider ones stay as they are."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def count(outputs: Tensor) -> int:
+    """How many outputs an example has: the last axis, where there are two."""
+    return outputs.shape[-1] if outputs.ndim > 1 else 1
 
 
 def _matched(name: str, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,8 @@
 """The losses of `torch.nn`, read as likelihoods.
 
 They average over the outputs of an example too, where a likelihood sums, and their
-value is what `step` returns: a squared error without its half stays one.
+value is what `step` returns: a squared error without its half stays one. Steps are
+those of the likelihood itself.
 """
 
 from typing import Any
@@ -10,24 +11,27 @@ import torch
 from torch import Tensor, nn
 
 from adamqlr.torch.likelihoods import (
+    Average,
     Bernoulli,
     Categorical,
     Gaussian,
     Likelihood,
     Poisson,
+    Scale,
+    count,
 )
 
 
-class OutputMean:
+class OutputMean(Likelihood):
     """Another likelihood, averaged over an example's outputs instead of summed.
 
     Args:
         likelihood: one that sums over the last axis.
-        scale: multiplies loss and Fisher information.
+        factor: multiplies loss and Fisher information.
     """
 
-    def __init__(self, likelihood: Likelihood, scale: float = 1.0):
-        self.likelihood, self.scale = likelihood, scale
+    def __init__(self, likelihood: Likelihood, factor: float = 1.0):
+        self.likelihood, self.factor = likelihood, factor
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """See `Likelihood`."""
@@ -37,11 +41,21 @@ class OutputMean:
         """See `Likelihood`."""
         return self.likelihood.fisher(outputs, tangent) * self._share(outputs)
 
+    def scale(self, loss: Tensor, targets: list[Tensor], average: Average) -> Scale:
+        """See `Likelihood`; a nat is so much less of this loss than of the sum."""
+        share = self._share(targets[0])
+        scale = self.likelihood.scale(loss / share, targets, average)
+        if scale is None:
+            zero = torch.zeros_like(loss)
+            return Scale(zero, torch.full_like(loss, share), zero)
+        mean, variance, error = scale
+        return Scale(share**0.5 * mean, share * variance, share * error)
+
     def _share(self, outputs: Tensor) -> float:
-        return self.scale / (outputs.shape[-1] if outputs.ndim > 1 else 1)
+        return self.factor / count(outputs)
 
 
-class ClassesSecond:
+class ClassesSecond(Likelihood):
     """`Categorical` with the classes on the second axis, as `CrossEntropyLoss` has."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -76,10 +90,10 @@ def as_likelihood(given: Any) -> Likelihood:
         TypeError: it is neither, or a loss that is not known here.
     """
     if not isinstance(given, nn.Module):
-        if not callable(getattr(given, "loss", None)):
+        if not isinstance(given, Likelihood):
             raise TypeError(
-                "likelihood must have methods loss and fisher, as Categorical() has, "
-                f"or be a loss of torch.nn, got {given!r}"
+                "likelihood must be a Likelihood, as Categorical() is, with methods "
+                f"loss and fisher, or a loss of torch.nn, got {given!r}"
             )
         return given
     plain = _PLAIN.get(type(given))
@@ -87,7 +101,7 @@ def as_likelihood(given: Any) -> Likelihood:
         names = ", ".join(loss.__name__ for loss in _PLAIN)
         raise TypeError(
             f"{type(given).__name__} is not among the losses known here ({names}): "
-            "pass a likelihood, a class with methods loss and fisher"
+            "pass a Likelihood, a class with methods loss and fisher"
         )
     for option, value in plain.items():
         found = getattr(given, option)
@@ -100,7 +114,7 @@ def as_likelihood(given: Any) -> Likelihood:
         case nn.CrossEntropyLoss():
             return ClassesSecond()
         case nn.MSELoss():
-            return OutputMean(Gaussian(), scale=2.0)
+            return OutputMean(Gaussian(), factor=2.0)
         case nn.BCEWithLogitsLoss():
             return OutputMean(Bernoulli())
         case _:

@@ -14,6 +14,7 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adamqlr.torch.likelihoods import Scale
 from adamqlr.torch.objective import Accumulated, Closure, Objective, Tally
 from adamqlr.torch.replay import Start, shifted
 
@@ -82,9 +83,21 @@ class Point:
     def examples(self) -> float:
         r"""How many examples a mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
 
-        Their number without weights; of a mask, how many it keeps (Kish 1965).
+        Their number without weights; of a mask, how many it keeps (Kish 1965). Never
+        below one, which a batch of none would have.
         """
-        return self.tally.total**2 / (self.tally.squares or 1)
+        return max(self.tally.total**2 / (self.tally.squares or 1), 1.0)
+
+    def scale(self) -> Scale | None:
+        """Of the targets of the whole batch, where the likelihood leaves it open."""
+        parts = [as_objective("kl_budget", part) for part in self.parts]
+
+        def average(values: list[Tensor]) -> Tensor:
+            sums = [p.sum(v) for p, v in zip(parts, values, strict=True)]
+            return self.means(sums)[0]
+
+        targets = [part.targets for part in parts]
+        return parts[0].likelihood.scale(self.loss, targets, average)
 
     def loss_sums(self, outputs: list[Tensor]) -> list[Tensor]:
         """Summed loss of each part, for `means`."""
@@ -155,7 +168,7 @@ def as_objective(asking: str, part: Any) -> Objective:
         raise TypeError(
             f"{asking} needs the model's outputs, which a plain closure does not show: "
             "call step(Objective(model, likelihood, inputs, targets)), or use "
-            "curvature=Hessian() and no kl_budget, which take any closure"
+            "curvature=Hessian() and kl_budget=None, which take any closure"
         )
     return part
 

@@ -21,10 +21,10 @@ from adamqlr.torch.arguments import (
 )
 from adamqlr.torch.curvature import Curvature, Look, Probe
 from adamqlr.torch.directions import Direction
+from adamqlr.torch.memory import SEEN, Budget, Seen, budgeted, scalar
 from adamqlr.torch.objective import Accumulated, Objective
 from adamqlr.torch.point import (
     Point,
-    as_objective,
     gradient,
     inner_product,
     scalar_dtype,
@@ -53,10 +53,13 @@ _COMMON = (
     "rescale",
     "max_step_size",
     "kl_budget",
+    "kl_decay",
+    "curvature_decay",
     "ratio_every",
     "reach",
     "steps",
     "rejections",
+    *SEEN,
 )
 
 
@@ -86,8 +89,13 @@ class QLR(torch.optim.Optimizer):
         damping_floor: smallest $\lambda$.
         rescale: $k > 0$, multiplies $\alpha$ before its limits.
         max_step_size: limit on $|\alpha|$ after rescaling; `None` for no limit.
-        kl_budget: limit on the step's KL divergence: nats for each example of the
-            batch, $\tfrac12 \alpha^2 d^\top C d \le \kappa |B|$; `None` for no limit.
+        kl_budget: $\kappa_0$, which limits the step's KL divergence, in nats for each
+            example of the batch, to $\kappa_0 n^{-p}$, $n$ being the examples seen so
+            far: $\alpha^2 d^\top C d \le 2\phi\, \kappa_0 n^{-p} |B|$, with $\phi$ the
+            variance of targets that have units, one for others; `None` for no limit.
+        kl_decay: $p$ in [0, 1]; zero for a budget that stays.
+        curvature_decay: of the running mean of $d^\top C d / d^\top d$, below which no
+            batch's curvature is taken; `None` for each batch's own.
         ratio_every: measure the reduction ratio, at the cost of a forward pass, only
             at each so many-th step. A probe's ratio is free and measured at each.
         clip: called with the parameters once they have their `grad`, which it may
@@ -129,7 +137,9 @@ class QLR(torch.optim.Optimizer):
         damping_floor: float = 1e-8,
         rescale: float = 1.0,
         max_step_size: float | None = None,
-        kl_budget: float | None = None,
+        kl_budget: float | None = 0.005,
+        kl_decay: float = 0.5,
+        curvature_decay: float | None = 0.9,
         ratio_every: int = 1,
         clip: Hook | None = None,
         **options: Any,
@@ -144,11 +154,13 @@ class QLR(torch.optim.Optimizer):
             "rescale": rescale,
             "max_step_size": max_step_size,
             "kl_budget": kl_budget,
+            "kl_decay": kl_decay,
+            "curvature_decay": curvature_decay,
             "ratio_every": ratio_every,
             "reach": 0.0,
             "steps": 0,
             "rejections": 0,
-        }
+        } | dict.fromkeys(SEEN, 0.0)
         check_settings(defaults)
         self.direction, self.curvature, self.clip = direction, curvature, clip
         self.info: StepInfo | None = None
@@ -200,9 +212,12 @@ class QLR(torch.optim.Optimizer):
         look = Look(torch.full_like(slope, torch.nan))
         if sound:
             look = self.curvature.look(point, direction, common["reach"])
-        proposal = propose(
-            common, slope, square_norm, look.curvature, self._examples(point), lr
-        )
+        seen, budget = self._budgeted(point)
+        bent = look.curvature
+        if common["curvature_decay"] is not None:
+            seen = seen.with_curvature(bent, square_norm, common["curvature_decay"])
+            bent = rules.steadied(bent, seen.curvature * square_norm)
+        proposal = propose(common, slope, square_norm, bent, budget, lr)
         outcome = self._tried(point, direction, slope, look, proposal)
 
         accepted = sound and proposal.is_finite() and outcome.is_finite()
@@ -218,7 +233,9 @@ class QLR(torch.optim.Optimizer):
             damping=common["damping"] or 0.0,
             reduction_ratio=float(outcome.ratio),
             predicted_change=float(proposal.predicted),
-            kl_divergence=float(rules.kl_divergence(step_size, look.curvature)),
+            kl_divergence=float(
+                rules.kl_divergence(step_size, look.curvature, budget.dispersion)
+            ),
             limit=proposal.limit,
             rejected=not accepted,
             rejections=common["rejections"] + (not accepted),
@@ -228,6 +245,7 @@ class QLR(torch.optim.Optimizer):
             reach=next_reach(common["reach"], step_size, accepted),
             steps=common["steps"] + 1,
             rejections=self.info.rejections,
+            **(seen.numbers() if accepted else {}),
         )
         return point.loss.to(params[0].device, scalar_dtype(params))
 
@@ -271,10 +289,13 @@ class QLR(torch.optim.Optimizer):
             torch._foreach_mul_(direction, [rate / largest for rate in rates])
         return largest
 
-    def _examples(self, point: Point) -> float:
-        if self.param_groups[0]["kl_budget"] is not None:
-            as_objective("kl_budget", point.parts[0])
-        return point.examples()
+    def _budgeted(self, point: Point) -> tuple[Seen, Budget]:
+        """What was seen with this batch, and what its step may cost."""
+        common = self.param_groups[0]
+        seen = Seen.recalled(common)
+        if common["kl_budget"] is None:
+            return seen, Budget(scalar(1.0), None)
+        return budgeted(common, seen, point.examples(), point.scale())
 
     def _tried(
         self,

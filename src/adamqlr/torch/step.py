@@ -11,6 +11,7 @@ from torch import Tensor
 
 from adamqlr import rules
 from adamqlr.rules import Limit
+from adamqlr.torch.memory import Budget, scalar
 
 
 class StepInfo(NamedTuple):
@@ -26,7 +27,7 @@ class StepInfo(NamedTuple):
         damping: $\lambda$ in this step's bend.
         reduction_ratio: $\rho$; NaN where not measured.
         predicted_change: $M(\alpha) - M(0)$.
-        kl_divergence: $\tfrac12 \alpha^2 d^\top C d$: nats, if $C$ is the Fisher.
+        kl_divergence: $\alpha^2 d^\top C d / 2\phi$: nats, if $C$ is the Fisher.
         limit: a `Limit`, what decided the step's length.
         rejected: whether the step was refused because something was not finite.
         rejections: how many steps were refused so far.
@@ -73,7 +74,7 @@ class Outcome(NamedTuple):
     @classmethod
     def unseen(cls) -> "Outcome":
         """Of a step that nobody looked at."""
-        return cls(_scalar(torch.nan), _scalar(torch.nan), measured=False)
+        return cls(scalar(torch.nan), scalar(torch.nan), measured=False)
 
 
 def propose(
@@ -81,7 +82,7 @@ def propose(
     slope: Tensor,
     square_norm: Tensor,
     curvature: Tensor,
-    examples: float,
+    budget: Budget,
     lr: float,
 ) -> Proposal:
     r"""The model's minimum, cut to its limits; a schedule's `lr` multiplies the rest.
@@ -89,19 +90,20 @@ def propose(
     Only then can a warm-up shorten a step that the budget has cut already.
 
     Args:
-        settings: `damping`, `rescale`, `kl_budget` and `max_step_size`.
+        settings: `damping`, `rescale` and `max_step_size`.
         slope: $g^\top d$.
         square_norm: $d^\top d$.
-        curvature: $d^\top C d$.
-        examples: of the batch, for the budget.
+        curvature: $d^\top C d$, steadied.
+        budget: what the step may cost.
         lr: the schedule's factor.
     """
-    bend = rules.bend(curvature, settings["damping"] or 0, square_norm)
+    damping = scalar(settings["damping"] or 0.0) * budget.dispersion
+    bend = rules.bend(curvature, damping, square_norm)
     step_size = settings["rescale"] * rules.step_size(slope, bend)
     limit = Limit.MODEL
-    if settings["kl_budget"] is not None:
-        budget = settings["kl_budget"] * examples
-        excess = (rules.kl_divergence(step_size, curvature) / budget) ** 0.5
+    if budget.allowed is not None:
+        divergence = rules.kl_divergence(step_size, curvature)
+        excess = rules.excess(divergence, budget.allowed)
         step_size = rules.shortened(step_size, excess)
         limit = Limit.KL_BUDGET if excess > 1 else limit
     if settings["max_step_size"] is not None:
@@ -145,8 +147,8 @@ def next_damping(
         return None
     # Powers of Python floats would come in float32.
     names = ("damping", "damping_decrease", "damping_increase", "damping_floor")
-    damping, decrease, increase, floor = [_scalar(settings[name]) for name in names]
-    ratio = ratio if accepted else _scalar(-torch.inf)
+    damping, decrease, increase, floor = [scalar(settings[name]) for name in names]
+    ratio = ratio if accepted else scalar(-torch.inf)
     return float(rules.next_damping(damping, ratio, decrease, increase, floor))
 
 
@@ -155,7 +157,3 @@ def next_reach(reach: float, step_size: float, accepted: bool) -> float:
     if not accepted:
         return reach / 4
     return abs(step_size) or reach
-
-
-def _scalar(number: float) -> Tensor:
-    return torch.tensor(number, dtype=torch.float64)
