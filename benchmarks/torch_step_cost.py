@@ -40,7 +40,7 @@ def adam_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
 def qlr_step(
     model: nn.Module, x: torch.Tensor, y: torch.Tensor, **settings: Any
 ) -> Step:
-    optimizer = AdamQLR(model.parameters(), kl_budget=1e-5, **settings)
+    optimizer = AdamQLR(model.parameters(), **settings)
     return lambda: optimizer.step(Objective(model, Categorical(), x, y))
 
 

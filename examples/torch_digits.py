@@ -18,7 +18,7 @@ def main():
         torch.as_tensor, train_test_split(x.astype("float32") / 16, y, random_state=0)
     )
     model = nn.Sequential(nn.Linear(64, 50), nn.ReLU(), nn.Linear(50, 10))
-    optimizer = AdamQLR(model.parameters(), kl_budget=1e-4)
+    optimizer = AdamQLR(model.parameters())
     for epoch in range(40):
         loss = optimizer.step(Objective(model, Categorical(), x_train, y_train))
         if epoch % 10 == 9:

@@ -34,7 +34,7 @@ def with_adam():
 def with_adamqlr():
     model = make_model()
     # - optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    optimizer = AdamQLR(model.parameters(), kl_budget=1e-4)
+    optimizer = AdamQLR(model.parameters())
     for inputs, targets in batches:
         # - loss = criterion(model(inputs), targets); loss.backward()
         objective = Objective(model, criterion, inputs, targets)

@@ -2,8 +2,8 @@
 
     python examples/torch_text.py
 
-Batches are small and a transformer's first steps are delicate, so the step is held by
-a budget in nats, and a scheduler warms it up: it multiplies the step size.
+Batches are small and there is no learning rate. A scheduler warms the first steps up,
+as people do with a transformer: it multiplies the step size.
 """
 
 import torch
@@ -45,7 +45,7 @@ def main():
     torch.manual_seed(0)
     text = torch.tensor([LETTERS.index(letter) for letter in TEXT])
     model = Transformer()
-    optimizer = AdamQLR(model.parameters(), kl_budget=1e-5)
+    optimizer = AdamQLR(model.parameters())
     warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=20)
     for step in range(STEPS):
         starts = torch.randint(len(text) - LENGTH, (16, 1))

@@ -52,7 +52,8 @@ def test_the_targets_scale_is_that_of_all_examples_seen(cuts):
     "likelihood, targets", [(Gaussian(), Y), (Categorical(), Y.argmax(2))]
 )
 def test_each_step_keeps_to_what_the_examples_seen_allow(likelihood, targets):
-    for i, optimiser in enumerate(steps(likelihood, targets, kl_budget=1e-4)):
+    settings = dict(curvature=Fisher(), kl_budget=1e-4)
+    for i, optimiser in enumerate(steps(likelihood, targets, **settings)):
         allowed = 1e-4 / (8 * (i + 1)) ** 0.5 * 8
         assert optimiser.info.kl_divergence <= allowed * (1 + 1e-9)
         assert optimiser.info.limit == Limit.KL_BUDGET

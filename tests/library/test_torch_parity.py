@@ -79,7 +79,7 @@ CURVATURES = {
     "Fisher()": lambda library: library.Fisher(),
     "GaussNewton()": lambda library: library.GaussNewton(),
     "Hessian()": lambda library: library.Hessian(),
-    "Subsampled(Probe(), 2)": lambda library: library.Subsampled(library.Probe(), 2),
+    "Subsampled(Fisher(), 2)": lambda library: library.Subsampled(library.Fisher(), 2),
 }
 NETWORKS = [
     "MLP, categorical",
@@ -112,7 +112,7 @@ def test_other_likelihoods_agree(case, x64):
     [
         ("GaussNewton()", {"ratio_every": 3, "kl_decay": 0.25}),
         ("Hessian()", {"damping": None, "rescale": 0.5}),
-        ("Subsampled(Probe(), 2)", {"max_step_size": 0.02, "curvature_decay": None}),
+        ("Subsampled(Fisher(), 2)", {"max_step_size": 0.02, "curvature_decay": None}),
     ],
 )
 def test_every_setting_agrees(curvature, settings, x64):

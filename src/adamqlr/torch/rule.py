@@ -217,8 +217,16 @@ class QLR(torch.optim.Optimizer):
         if common["curvature_decay"] is not None:
             seen = seen.with_curvature(bent, square_norm, common["curvature_decay"])
             bent = rules.steadied(bent, seen.curvature * square_norm)
-        proposal = propose(common, slope, square_norm, bent, budget, lr)
-        outcome = self._tried(point, direction, slope, look, proposal)
+        rounding = 4 * torch.finfo(scalar_dtype(params)).eps * abs(point.loss)
+        proposal = propose(
+            common, slope, square_norm, bent, look.trial, rounding, budget, lr
+        )
+        if look.trial is None:
+            outcome = self._tried(point, direction, proposal, rounding)
+        else:
+            outcome = seen_at_a_distance(
+                proposal, slope, point.loss, look.trial, rounding
+            )
 
         accepted = sound and proposal.is_finite() and outcome.is_finite()
         step_size = float(proposal.step_size) if accepted else 0.0
@@ -301,18 +309,11 @@ class QLR(torch.optim.Optimizer):
         self,
         point: Point,
         direction: list[Tensor],
-        slope: Tensor,
-        look: Look,
         proposal: Proposal,
+        rounding: Tensor,
     ) -> Outcome:
-        """What the loss does at the step, seen there or told from where a look saw."""
+        """What the loss does at the step, seen there if it is due."""
         common = self.param_groups[0]
-        rounding = 4 * torch.finfo(scalar_dtype(point.params)).eps * abs(point.loss)
-        if look.trial is not None:
-            return seen_at_a_distance(
-                proposal, slope, point.loss, look.trial.distance, look.trial.change,
-                rounding,
-            )  # fmt: skip
         due = common["damping"] is not None and (
             common["steps"] % common["ratio_every"] == 0
         )

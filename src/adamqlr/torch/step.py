@@ -11,6 +11,7 @@ from torch import Tensor
 
 from adamqlr import rules
 from adamqlr.rules import Limit
+from adamqlr.torch.curvature import Trial
 from adamqlr.torch.memory import Budget, scalar
 
 
@@ -82,6 +83,8 @@ def propose(
     slope: Tensor,
     square_norm: Tensor,
     curvature: Tensor,
+    trial: Trial | None,
+    rounding: Tensor,
     budget: Budget,
     lr: float,
 ) -> Proposal:
@@ -94,13 +97,23 @@ def propose(
         slope: $g^\top d$.
         square_norm: $d^\top d$.
         curvature: $d^\top C d$, steadied.
+        trial: the loss where a probe looked; the model bends at least as much.
+        rounding: size of rounding errors in the loss.
         budget: what the step may cost.
         lr: the schedule's factor.
     """
     damping = scalar(settings["damping"] or 0.0) * budget.dispersion
-    bend = rules.bend(curvature, damping, square_norm)
+    steepest = curvature
+    if trial is not None:
+        bend_seen = rules.bend_seen(slope, trial.distance, trial.change, 4 * rounding)
+        steepest = rules.steadied(curvature, bend_seen)
+    bend = rules.bend(steepest, damping, square_norm)
     step_size = settings["rescale"] * rules.step_size(slope, bend)
     limit = Limit.MODEL
+    if trial is not None:
+        excess = abs(step_size) / (rules.STRETCH * trial.distance)
+        step_size = rules.shortened(step_size, excess)
+        limit = Limit.PROBE if excess > 1 else limit
     if budget.allowed is not None:
         divergence = rules.kl_divergence(step_size, curvature)
         excess = rules.excess(divergence, budget.allowed)
@@ -127,16 +140,15 @@ def seen_at_a_distance(
     proposal: Proposal,
     slope: Tensor,
     loss: Tensor,
-    distance: Tensor,
-    change: Tensor,
+    trial: Trial,
     rounding: Tensor,
 ) -> Outcome:
     """The outcome, by a parabola through the loss where a probe looked."""
     step_size = proposal.step_size
-    rounding = rounding * (step_size / distance) ** 2
-    expected = rules.change_at(step_size, slope, distance, change)
+    rounding = rounding * (step_size / trial.distance) ** 2
+    expected = rules.change_at(step_size, slope, trial.distance, trial.change)
     ratio = rules.reduction_ratio(expected, proposal.predicted, rounding)
-    return Outcome(loss + change, ratio, measured=True)
+    return Outcome(loss + trial.change, ratio, measured=True)
 
 
 def next_damping(
@@ -153,7 +165,5 @@ def next_damping(
 
 
 def next_reach(reach: float, step_size: float, accepted: bool) -> float:
-    """Look as far as the last step went; nearer where looking or going failed."""
-    if not accepted:
-        return reach / 4
-    return abs(step_size) or reach
+    """Where a probe looks next; nearer where looking or going failed."""
+    return rules.next_reach(reach, step_size) if accepted else reach / 4
