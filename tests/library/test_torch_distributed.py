@@ -6,16 +6,30 @@ from torch import distributed, nn
 from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
-from adamqlr.torch import Accumulated, AdamQLR, Categorical, Fisher, Objective, Probe
+from adamqlr.torch import (
+    Accumulated,
+    AdamQLR,
+    Categorical,
+    Fisher,
+    Gaussian,
+    Objective,
+    Probe,
+)
 
 # Processes with unequal shares of the weights, the second in two micro-batches.
 SHARES = [slice(0, 8), slice(8, 24)]
+CASES = [
+    (Probe(), Categorical()),
+    (Fisher(), Categorical()),
+    (Probe(), Gaussian()),  # whose targets' scale is one for all processes
+]
 
 
-def data():
+def data(likelihood):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(24, 4, generator=generator, dtype=torch.float64)
-    return x, torch.arange(24) % 3, torch.linspace(0, 2, 24, dtype=torch.float64)
+    y = torch.arange(24) % 3 if isinstance(likelihood, Categorical) else 5 + x[:, :3]
+    return x, y, torch.linspace(0, 2, 24, dtype=torch.float64)
 
 
 def make_model():
@@ -26,24 +40,24 @@ def make_model():
 
 def steps(model, objective, curvature):
     """The parameters and the last step's info, after a few."""
-    optimiser = AdamQLR(model.parameters(), curvature=curvature, kl_budget=1e-3)
+    optimiser = AdamQLR(model.parameters(), curvature=curvature)
     optimiser.param_groups[0]["reach"] = 0.01
     for _ in range(5):
         optimiser.step(objective)
     return [p.detach().clone() for p in model.parameters()], tuple(optimiser.info)
 
 
-def work(rank, port, path, curvatures):
+def work(rank, port, path):
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
     )
-    share = [tensor[SHARES[rank]] for tensor in data()]
     answers = []
-    for curvature in curvatures:
+    for curvature, likelihood in CASES:
+        share = [tensor[SHARES[rank]] for tensor in data(likelihood)]
         model = DistributedDataParallel(make_model())
         pieces = zip(*[tensor.chunk(rank + 1) for tensor in share], strict=True)
-        parts = [Objective(model, Categorical(), *piece) for piece in pieces]
+        parts = [Objective(model, likelihood, *piece) for piece in pieces]
         answers.append(steps(model, Accumulated(parts), curvature))
     torch.save(answers, path / f"{rank}.pt")
     distributed.destroy_process_group()
@@ -53,12 +67,12 @@ def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
     port = distributed.TCPStore(
         "127.0.0.1", 0, is_master=True, wait_for_workers=False
     ).port
-    curvatures = [Probe(), Fisher()]
-    spawn(work, (port + 1, tmp_path, curvatures), nprocs=2)
+    spawn(work, (port + 1, tmp_path), nprocs=2)
     ranks = [torch.load(tmp_path / f"{r}.pt", weights_only=False) for r in (0, 1)]
-    for curvature, *found in zip(curvatures, *ranks, strict=True):
+    for (curvature, likelihood), *found in zip(CASES, *ranks, strict=True):
         model = make_model()
-        params, info = steps(model, Objective(model, Categorical(), *data()), curvature)
+        whole = Objective(model, likelihood, *data(likelihood))
+        params, info = steps(model, whole, curvature)
         for their_params, their_info in found:
             for a, b in zip(params, their_params, strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
