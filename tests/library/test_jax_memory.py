@@ -7,7 +7,16 @@ import optax
 import pytest
 
 from adamqlr import rules
-from adamqlr.jax import Categorical, Fisher, Gaussian, Limit, Objective, adamqlr
+from adamqlr.jax import (
+    Categorical,
+    Fisher,
+    Gaussian,
+    Limit,
+    Objective,
+    Probe,
+    Subsampled,
+    adamqlr,
+)
 from cases import CASES, mlp, mlp_params
 
 X = 3 + 2 * jax.random.normal(jax.random.key(0), (7, 8, 3))
@@ -112,3 +121,26 @@ def test_a_running_mean_begins_with_what_it_sees_first():
     assert rules.running_mean(0.0, 3.0, 0.9) == 3.0
     assert rules.running_mean(3.0, 5.0, 0.9) == pytest.approx(3.2)
     assert rules.steadied(2.0, 3.0) == 3.0 and rules.steadied(4.0, 3.0) == 4.0
+
+
+def test_a_probe_of_a_part_trains_as_far_as_one_of_the_whole():
+    """A part's loss must not be set against the whole batch's slope."""
+    x = jax.random.normal(jax.random.key(5), (32, 3))
+    objective = Objective(mlp, Categorical(), x, jnp.argmax(x[:, :2], axis=1))
+
+    def trained(curvature):
+        rule, params = adamqlr(curvature=curvature), mlp_params()
+
+        def step(carry, _):
+            params, state = carry
+            value, grad = jax.value_and_grad(objective)(params)
+            updates, state = rule.update(
+                grad, state, params, value=value, grad=grad, value_fn=objective
+            )
+            return (optax.apply_updates(params, updates), state), None
+
+        start = (params, rule.init(params))
+        (params, _), _ = jax.lax.scan(step, start, length=100)
+        return objective(params)
+
+    assert trained(Subsampled(Probe(), 4)) < 1.5 * trained(Probe()) + 0.01

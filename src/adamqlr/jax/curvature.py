@@ -41,11 +41,12 @@ class Trial(NamedTuple):
 
     Attributes:
         distance: $h$.
-        change: $f(\theta - h d) - f(\theta)$ of the batch, or the part, looked at.
+        change: $f(\theta - h d) - f(\theta)$ of the whole batch; `None` if only a part
+            was looked at, whose slope is not the batch's.
     """
 
     distance: Float[Array, ""]
-    change: Float[Array, ""]
+    change: Float[Array, ""] | None
 
 
 class Look(NamedTuple):
@@ -225,7 +226,10 @@ class Subsampled:
         """See `Curvature`."""
         part = as_objective("Subsampled", point.value_fn).part(self.every)
         # Batch norm makes the part's outputs differ from its rows of the batch's.
-        return self.curvature.look(Point(part, point.params), direction, reach)
+        look = self.curvature.look(Point(part, point.params), direction, reach)
+        if look.trial is None:
+            return look
+        return look._replace(trial=look.trial._replace(change=None))
 
 
 def scalar_dtype(tree: Any) -> jnp.dtype:

@@ -202,7 +202,7 @@ def qlr(
             bent = rules.steadied(bent, seen.curvature * square_norm)
         rounding = 4 * jnp.finfo(loss.dtype).eps * abs(loss)
         steepest = bent
-        if look.trial is not None:
+        if look.trial is not None and look.trial.change is not None:
             bend_seen = rules.bend_seen(slope, *look.trial, 4 * rounding)
             steepest = rules.steadied(bent, bend_seen)
         bend = rules.bend(steepest, state.damping * dispersion, square_norm)
@@ -216,6 +216,9 @@ def qlr(
             measured = damping is not None and _is_due(state.steps, ratio_every)
             trial_loss = _trial_loss(value_fn, params, step, measured)
             change = trial_loss - loss
+        elif look.trial.change is None:
+            measured, trial_loss = False, jnp.full_like(loss, jnp.nan)
+            change = trial_loss
         else:
             measured, trial_loss = True, loss + look.trial.change
             change = rules.change_at(step_size, slope, *look.trial)

@@ -29,11 +29,12 @@ class Trial(NamedTuple):
 
     Attributes:
         distance: $h$.
-        change: $f(\theta - h d) - f(\theta)$ of the batch, or the part, looked at.
+        change: $f(\theta - h d) - f(\theta)$ of the whole batch; `None` if only a part
+            was looked at, whose slope is not the batch's.
     """
 
     distance: Tensor
-    change: Tensor
+    change: Tensor | None
 
 
 class Look(NamedTuple):
@@ -245,4 +246,7 @@ class Subsampled:
 
     def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
         """See `Curvature`."""
-        return self.curvature.look(point.part(self.every), direction, reach)
+        look = self.curvature.look(point.part(self.every), direction, reach)
+        if look.trial is None:
+            return look
+        return look._replace(trial=look.trial._replace(change=None))

@@ -104,7 +104,7 @@ def propose(
     """
     damping = scalar(settings["damping"] or 0.0) * budget.dispersion
     steepest = curvature
-    if trial is not None:
+    if trial is not None and trial.change is not None:
         bend_seen = rules.bend_seen(slope, trial.distance, trial.change, 4 * rounding)
         steepest = rules.steadied(curvature, bend_seen)
     bend = rules.bend(steepest, damping, square_norm)
@@ -144,6 +144,8 @@ def seen_at_a_distance(
     rounding: Tensor,
 ) -> Outcome:
     """The outcome, by a parabola through the loss where a probe looked."""
+    if trial.change is None:
+        return Outcome.unseen()
     step_size = proposal.step_size
     rounding = rounding * (step_size / trial.distance) ** 2
     expected = rules.change_at(step_size, slope, trial.distance, trial.change)
