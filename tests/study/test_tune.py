@@ -62,11 +62,25 @@ def _tuning(samples: int = SAMPLES) -> Tuning:
     return Tuning(QUADRATIC, algorithm, how, QUADRATIC.budget)
 
 
-@pytest.fixture
-def worker(tmp_path, monkeypatch):
-    monkeypatch.setitem(TASKS, "quadratic", {"paper": QUADRATIC})
-    monkeypatch.setattr("qlrstudy.worker.keep_compiled_programs", lambda: None)
-    return Worker(tmp_path, mark(tmp_path), DataOptions())
+@pytest.fixture(scope="module", autouse=True)
+def quadratic():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TASKS, "quadratic", {"paper": QUADRATIC})
+        patch.setattr("qlrstudy.worker.keep_compiled_programs", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(quadratic, tmp_path_factory) -> Search:
+    """A tuning that nothing came in the way of."""
+    store = tmp_path_factory.mktemp("whole")
+    search = _search(store)
+    _work(_worker(store), search.jobs())
+    return search
+
+
+def _worker(store) -> Worker:
+    return Worker(store, mark(store), DataOptions())
 
 
 def _search(store, samples: int = SAMPLES, then=lambda best: ()) -> Search:
@@ -90,10 +104,8 @@ def _rates(search: Search) -> list[float]:
     return [tunings.hyperparameters(search.tuning, t)["learning_rate"] for t in trials]
 
 
-def test_the_settings_that_go_on_are_those_with_the_least_known_loss(worker, tmp_path):
-    search = _search(tmp_path)
-    _work(worker, search.jobs())
-    rates = _rates(search)
+def test_the_settings_that_go_on_are_those_with_the_least_known_loss(whole):
+    search, rates = whole, _rates(whole)
 
     going = list(range(SAMPLES))
     for milestone in (1, 4, 16):
@@ -117,30 +129,25 @@ def test_the_settings_that_go_on_are_those_with_the_least_known_loss(worker, tmp
     assert sorted(finished) == going
 
 
-def test_a_tuning_goes_on_where_it_was_killed(worker, tmp_path):
-    whole, killed = tmp_path, tmp_path / "killed"
-    search = _search(whole)
-    _work(worker, search.jobs())
-
-    second = Worker(killed, mark(killed), DataOptions())
-    first = _search(killed)
+def test_a_tuning_goes_on_where_it_was_killed(whole, tmp_path):
+    killed, first = _worker(tmp_path), _search(tmp_path)
     jobs = first.jobs()
-    _work(second, jobs[:10])
-    reply = second.perform(order(jobs[10].run, jobs[10].place, jobs[10].pauses), {})
+    _work(killed, jobs[:10])
+    reply = killed.perform(order(jobs[10].run, jobs[10].place, jobs[10].pauses), {})
     jobs[10].judge(reply.record)  # decided, and then no more
     first._lock.close()
 
     found: list[dict] = []
-    again = _search(killed, then=lambda best: found.append(dict(best)) or ())
+    again = _search(tmp_path, then=lambda best: found.append(dict(best)) or ())
     rest = again.jobs()
     assert len(rest) in (SAMPLES - 10, SAMPLES - 11)
-    _work(Worker(killed, mark(killed), DataOptions()), rest)
-    assert again.decided == search.decided
-    assert found == [search.directory.best()]
+    _work(_worker(tmp_path), rest)
+    assert again.decided == whole.decided
+    assert found == [whole.directory.best()]
 
 
-def test_more_samples_add_trials_and_change_none(worker, tmp_path):
-    _work(worker, _search(tmp_path, 4).jobs())
+def test_more_samples_add_trials_and_change_none(tmp_path):
+    _work(_worker(tmp_path), _search(tmp_path, 4).jobs())
     more = _search(tmp_path, 6)
     assert len(more.jobs()) == 2
 
@@ -152,8 +159,8 @@ def test_one_driver_at_a_time(tmp_path):
         _search(tmp_path).jobs()
 
 
-def test_a_diverged_trial_counts_as_the_worst_and_never_wins(worker, tmp_path):
-    search = _search(tmp_path, 3)
+def test_a_diverged_trial_counts_as_the_worst_and_never_wins(tmp_path):
+    worker, search = _worker(tmp_path), _search(tmp_path, 3)
     for trial, job in enumerate(search.jobs()):
         if trial == 1:
             record = search_record(job, worker)._replace(validation_loss=float("nan"))
