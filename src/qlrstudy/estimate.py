@@ -123,7 +123,9 @@ def lines(conduct: Conduct) -> list[Line]:
             assert tuning is not None
             some = [tunings.trial_run(tuning, trial) for trial in range(20)]
             count = cell.repetitions * len(cell.points)
-            each = _sum((costs.run(run, contents) for run in some), count / len(some))
+            each = _sum(
+                (costs.run(run, contents) for run in some), stands_for=count / len(some)
+            )
             what = f"{len(cell.points)} settings, once tuned"
             found.append(Line(cell.task, cell.algorithm, what, count, count, each))
             continue
@@ -146,7 +148,7 @@ def _trials(search: Search, costs: Costs) -> Line:
     left = [t for t in range(tuning.how.samples) if t not in search.ends]
     runs_ = [tunings.trial_run(tuning, trial) for trial in left]
     part = _expected_part(search)
-    total = _sum((costs.run(run, search.contents) for run in runs_), part)
+    total = _sum((costs.run(run, search.contents) for run in runs_), part=part)
     what = f"tuning; ASHA trains about {part:.0%} of each"
     name, algorithm = tuning.task.name, tuning.algorithm.name
     return Line(name, algorithm, what, tuning.how.samples, len(left), total)
@@ -164,12 +166,18 @@ def _expected_part(search: Search) -> float:
     return sum(pieces) / search.most
 
 
-def _sum(costs: Iterable[tuple[float, str] | None], weight: float = 1.0) -> Estimate:
+def _sum(
+    costs: Iterable[tuple[float, str] | None],
+    *,
+    part: float = 1.0,
+    stands_for: float = 1.0,
+) -> Estimate:
+    """Of runs by their costs: of each a part, and each for so many like it."""
     listed = list(costs)
     known = [cost for cost in listed if cost is not None]
     return Estimate(
-        weight * sum(seconds for seconds, _ in known),
-        len(listed) - len(known),
+        part * stands_for * sum(seconds for seconds, _ in known),
+        round(stands_for * (len(listed) - len(known))),
         frozenset(source for _, source in known),
     )
 
@@ -188,4 +196,4 @@ def _size(row: Mapping[str, Any]) -> float:
 
 def _table() -> list[dict[str, str]]:
     file = importlib.resources.files("qlrstudy") / "step_costs.csv"
-    return list(csv.DictReader(file.read_text().splitlines())) if file.is_file() else []
+    return list(csv.DictReader(file.read_text().splitlines()))

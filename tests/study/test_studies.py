@@ -2,9 +2,11 @@
 
 import pytest
 
-from qlrstudy.plan import Tuned, at_scale, grid
+from qlrstudy import estimate
+from qlrstudy.plan import Cell, Study, Tuned, at_scale, grid
+from qlrstudy.spec import DataOptions
 from qlrstudy.studies import STUDIES
-from qlrstudy.study import groups, known_settings, tuning_of
+from qlrstudy.study import Conduct, groups, known_settings, tuning_of
 from qlrstudy.tunings import hyperparameters, trial_run
 
 SCALES = ("paper", "laptop", "smoke")
@@ -46,3 +48,24 @@ def test_a_grid_has_all_combinations():
     points = grid(batch_size=(16, 64, 256), learning_rate=(0.1, 0.01))
     assert len(points) == 6
     assert {point["batch_size"] for point in points} == {16, 64, 256}
+
+
+def _lines(store, *cells: Cell) -> list[estimate.Line]:
+    conduct = Conduct(Study("some", "Some", cells), "paper", store, DataOptions())
+    return estimate.lines(conduct)
+
+
+def test_a_step_that_was_measured_has_a_price(tmp_path):
+    (line,) = _lines(tmp_path, Cell("rosenbrock", "adam-untuned", repetitions=7))
+    step = line.estimate.seconds / (7 * 200)
+    assert line.missing == 7 and line.estimate.unknown == 0
+    assert line.estimate.sources == {"step_costs.csv"}
+    assert 1e-7 < step < 1e-3
+
+
+def test_what_was_never_measured_is_counted_run_by_run(tmp_path):
+    tuned = Tuned(samples=9, resource="epochs")
+    trials, runs = _lines(tmp_path, Cell("diabetes", "dowg", tuned, repetitions=3))
+    assert (trials.estimate.unknown, trials.missing) == (9, 9)
+    assert (runs.estimate.unknown, runs.missing) == (3, 3)
+    assert trials.estimate.seconds == runs.estimate.seconds == 0
