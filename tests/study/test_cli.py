@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from qlrstudy import cli
+from qlrstudy.commands import arguments
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.store import RunDirectory
 from qlrstudy.tasks import TASKS
@@ -23,7 +24,7 @@ COMMAND = [sys.executable, "-m", "qlrstudy"]
 @pytest.fixture(autouse=True)
 def own_signals(monkeypatch):
     """Commands set handlers, which must not outlive them here."""
-    monkeypatch.setattr(cli, "_stop_on_signals", lambda: lambda: False)
+    monkeypatch.setattr(arguments, "stop_on_signals", lambda: lambda: False)
     monkeypatch.setattr(cli, "keep_compiled_programs", lambda: None)
 
 

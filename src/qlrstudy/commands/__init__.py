@@ -1,0 +1,1 @@
+"""The commands, a file for each group of them: `add_parsers` adds its own."""
