@@ -7,17 +7,16 @@ that they compile little. A worker that dies, or loses its machine, gives its ru
 
 import contextlib
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-from qlrstudy import connection
+from qlrstudy import connection, crew
 from qlrstudy.connection import Resources
+from qlrstudy.crew import Hand
 from qlrstudy.jobs import Board, Ending, Job, Queue, Seat
 from qlrstudy.spec import DataOptions
 from qlrstudy.store import BusyError, RunDirectory, mark
-from qlrstudy.train import Progress
-from qlrstudy.worker import Order, Reply, Worker, order
+from qlrstudy.worker import Order, Reply, order
 
 ATTEMPTS = 3
 _TICK_SECONDS, _LOOK_SECONDS, _BUSY_SECONDS, _STOP_SECONDS = 0.5, 1.0, 2.0, 120.0
@@ -51,26 +50,13 @@ def work(
     return _Shift(store, data, resources).go(jobs, watch, should_stop)
 
 
-class _Hand:
-    """A worker, the job it is at, and the call whose answer is awaited."""
-
-    def __init__(self, actor: Any, call: Any) -> None:
-        self.actor, self.call = actor, call
-        self.shares_store: bool | None = None  # until it has said so
-        self.job: Job | None = None
-        self.group: Hashable = None
-        self.progress: Progress | None = None
-        self.looking: Any = None
-        self.stopped = False  # by its judge
-
-
 class _Shift:
     """The moving parts of `work`: what waits, who works, what has ended."""
 
     def __init__(self, store: Path, data: DataOptions, resources: Resources) -> None:
         self.store, self.data, self.resources = store.absolute(), data, resources
         self.mark = mark(self.store)
-        self.queue, self.hands = Queue(), list[_Hand]()
+        self.queue, self.hands = Queue(), list[Hand]()
         self.endings: list[tuple[Job, Ending]] = []
         self.looked = 0.0
 
@@ -123,37 +109,9 @@ class _Shift:
     def _hire(self) -> None:
         """Ask for workers while jobs wait and the cluster has room."""
         wanted = sum(hand.job is not None for hand in self.hands) + len(self.queue)
-        for _ in range(len(self.hands), min(wanted, self._room())):
-            self.hands.append(self._hand())
-
-    def _room(self) -> int:
-        ray = connection.ray()
-        total = ray.cluster_resources()
-        room = int(total.get("CPU", 0) / self.resources.cores)
-        if self._accelerators():
-            room = min(room, int(total.get("GPU", 0) / self._accelerators()))
-        return max(1, min(room, self.resources.workers or room))
-
-    def _accelerators(self) -> float:
-        ray = connection.ray()
-        if self.resources.accelerators is not None:
-            return self.resources.accelerators
-        return 1.0 if ray.cluster_resources().get("GPU", 0) >= 1 else 0.0
-
-    def _hand(self) -> _Hand:
-        ray = connection.ray()
-        actor = (
-            ray.remote(Worker)
-            .options(
-                num_cpus=self.resources.cores,
-                num_gpus=self._accelerators(),
-                # One call works while another one looks or stops it.
-                max_concurrency=3,
-                runtime_env={"env_vars": connection.environment(self.resources.cores)},
-            )
-            .remote(self.store, self.mark, self.data)
-        )
-        return _Hand(actor, actor.shares_store.remote())
+        for _ in range(len(self.hands), min(wanted, crew.room(self.resources))):
+            hand = crew.hire(self.store, self.mark, self.data, self.resources)
+            self.hands.append(hand)
 
     def _assign(self) -> None:
         for hand in self.hands:
@@ -164,7 +122,7 @@ class _Shift:
                     return
                 self._begin(hand, job)
 
-    def _begin(self, hand: _Hand, job: Job) -> None:
+    def _begin(self, hand: Hand, job: Job) -> None:
         directory = RunDirectory(self.store / job.place)
         files = {} if hand.shares_store else directory.files()
         hand.job, hand.group = job, job.group
@@ -185,7 +143,7 @@ class _Shift:
         for call in ready:
             self._answered(calls[call])
 
-    def _answered(self, hand: _Hand) -> None:
+    def _answered(self, hand: Hand) -> None:
         ray = connection.ray()
         try:
             answer = ray.get(hand.call)
@@ -200,12 +158,12 @@ class _Shift:
         else:
             self._done(hand, answer)
 
-    def _paused(self, hand: _Hand, reply: Reply) -> None:
+    def _paused(self, hand: Hand, reply: Reply) -> None:
         assert hand.job is not None and reply.record is not None
         hand.stopped = not hand.job.judge(reply.record)
         hand.call = hand.actor.proceed.remote(not hand.stopped)
 
-    def _done(self, hand: _Hand, reply: Reply) -> None:
+    def _done(self, hand: Hand, reply: Reply) -> None:
         job, stopped = hand.job, hand.stopped
         assert job is not None
         hand.job, hand.progress, hand.stopped = None, None, False
@@ -229,7 +187,7 @@ class _Shift:
         else:
             self._end(job, Ending(reply.status, reply.record))
 
-    def _lost(self, hand: _Hand, error: str) -> None:
+    def _lost(self, hand: Hand, error: str) -> None:
         """Give up a worker that died, and let another have its job."""
         self.hands.remove(hand)
         if hand.job is not None:
@@ -257,18 +215,12 @@ class _Shift:
     # --- for those who watch ----------------------------------------------------
 
     def _look(self) -> None:
-        """Ask each worker where it is; the answers come with a later look."""
-        ray = connection.ray()
+        """Ask each worker where it is, from time to time."""
         if time.monotonic() - self.looked < _LOOK_SECONDS:
             return
         self.looked = time.monotonic()
         for hand in self.hands:
-            if hand.looking is not None and ray.wait([hand.looking], timeout=0)[0]:
-                with contextlib.suppress(ray.exceptions.RayError):
-                    hand.progress = ray.get(hand.looking)
-                hand.looking = None
-            if hand.looking is None and hand.job is not None:
-                hand.looking = hand.actor.look.remote()
+            hand.look()
 
     def _board(self) -> Board:
         seats = [Seat(h.job, h.progress) for h in self.hands if h.job is not None]
