@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from qlrstudy import cli
-from qlrstudy.commands import arguments
 from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.commands import arguments
 from qlrstudy.store import RunDirectory
 from qlrstudy.tasks import TASKS
 
