@@ -3,7 +3,7 @@
 import argparse
 
 from qlrstudy import display
-from qlrstudy.commands import data, lists, many_runs, one_run
+from qlrstudy.commands import archives, data, lists, many_runs, one_run
 from qlrstudy.data import DataError
 from qlrstudy.programs import keep_compiled_programs
 from qlrstudy.report import command as report
@@ -25,6 +25,6 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("qlrstudy", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (one_run, many_runs, lists, report, data):
+    for group in (one_run, many_runs, lists, report, archives, data):
         group.add_parsers(commands)
     return parser

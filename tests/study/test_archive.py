@@ -1,0 +1,56 @@
+"""Results as one small file: back and forth, and nothing from outside the store."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from qlrstudy import archive
+from qlrstudy.spec import Record
+from qlrstudy.store import RunDirectory, runs
+
+
+def _store(path, evaluations: int = 40):
+    for name, status in (("a", "finished"), ("b", "diverged"), ("c", "interrupted")):
+        directory = RunDirectory(path / name)
+        directory.path.mkdir(parents=True)
+        for step in range(evaluations):
+            directory.append_record(Record(step, *[step / 3] * 11))
+        directory.write_manifest({"status": status, "task": "ü"})
+    (path / "studies").mkdir()
+    (path / "studies" / "some-paper.json").write_text('{"entries": []}\n')
+    return path
+
+
+def test_a_file_becomes_the_same_store_with_fewer_evaluations(tmp_path):
+    store, back = _store(tmp_path / "store"), tmp_path / "back"
+    assert archive.pack(store, tmp_path / "x" / "some.parquet") == 2
+    assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 5
+    known = {path.name: manifest for path, manifest in runs(store)}
+    del known["c"]  # it has not ended
+    assert {path.name: manifest for path, manifest in runs(back)} == known
+    kept = RunDirectory(back / "a").records()
+    assert len(kept) == archive.POINTS
+    assert (kept[0].step, kept[-1].step) == (0, 39)
+    assert kept[-1].test_loss == pytest.approx(13.0)
+    book = json.loads((back / "studies" / "some-paper.json").read_text())
+    assert book == {"entries": []}
+    assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 0
+
+
+@pytest.mark.parametrize("name", ["../out", "/out", "a/../../out", "..\\out"])
+def test_a_path_outside_of_the_store_is_refused(name, tmp_path):
+    rows = {"path": ["in", name], "text": ["", ""]}
+    pq.write_table(pa.table(rows), tmp_path / "bad.parquet")
+    with pytest.raises(ValueError, match="outside of the store"):
+        archive.unpack(tmp_path / "bad.parquet", tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_file_of_another_kind_and_an_empty_store_are_refused(tmp_path):
+    (tmp_path / "some.txt").write_text("text")
+    with pytest.raises(ValueError, match="qlrstudy pack"):
+        archive.unpack(tmp_path / "some.txt", tmp_path / "store")
+    with pytest.raises(ValueError, match="STORE must hold runs"):
+        archive.pack(tmp_path, tmp_path / "x.parquet")
