@@ -31,7 +31,7 @@ from qlrstudy.spec import DataOptions, Run, Split, Task  # noqa: E402
 from qlrstudy.tasks import TASKS  # noqa: E402
 
 TABLE = Path(__file__).parents[1] / "src" / "qlrstudy" / "step_costs.csv"
-KEYS = ("task", "scale", "algorithm", "batch_size", "sequence_length")
+KEYS: tuple[str, ...] = ("task", "scale", "algorithm", "batch_size", "sequence_length")
 ROUNDS, ROUND_SECONDS = 5, 0.2
 
 
@@ -79,7 +79,8 @@ def write(rows: list[dict[str, Any]]) -> None:
     # By number where it is one.
     order = lambda key: (*key[:3], float(key[3]), key[4])
     with TABLE.open("w", newline="") as file:
-        writer = csv.DictWriter(file, (*KEYS, "seconds"), lineterminator="\n")
+        names: list[str] = [*KEYS, "seconds"]
+        writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(table[key] for key in sorted(table, key=order))
 
