@@ -11,8 +11,9 @@ help: ## list the targets
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: .venv/installed ## train on digits against Adam; a table, and a plot in demo/
-	$(BIN)/python examples/digits.py --output demo
+demo: .venv/installed ## a small study, and its report: demo/report/index.html
+	$(BIN)/qlrstudy study demo --store demo/runs
+	$(BIN)/qlrstudy report demo/runs --output demo/report
 
 test: .venv/installed ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2

@@ -11,7 +11,7 @@ _UNTUNED = ("adam-untuned", "adamqlr-untuned")
 
 DEMO = Study(
     "demo",
-    "AdamQLR and Adam, tuned and left alone",
+    "AdamQLR and Adam, tuned and left alone, and the library's defaults",
     tuple(Cell("rosenbrock", name, repetitions=1, scale="shown") for name in _UNTUNED)
     + tuple(
         Cell("diabetes", name, _TUNED, repetitions=5, budget=_EPOCHS)
@@ -20,6 +20,6 @@ DEMO = Study(
     + tuple(
         Cell(task, name, repetitions=5, budget=_EPOCHS)
         for task in ("diabetes", "digits")
-        for name in _UNTUNED
+        for name in (*_UNTUNED, "adamqlr")
     ),
 )
