@@ -1,5 +1,6 @@
 """What users hand over, checked where they hand it over."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,10 @@ def checked_closure(
             "step lacks closure: call step(Objective(model, likelihood, inputs, "
             "targets)); it takes the gradient itself, so loss.backward() goes"
         )
+    # Lightning's wrapper binds the objective to its own hooks, as the last argument.
+    if isinstance(closure, functools.partial) and closure.args:
+        bound = closure.args[-1]
+        closure = bound if isinstance(bound, Objective | Accumulated) else closure
     if isinstance(closure, Objective | Accumulated):
         return closure
     if isinstance(closure, nn.Module | Tensor) or not callable(closure):
