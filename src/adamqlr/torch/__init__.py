@@ -12,7 +12,7 @@ from adamqlr.torch.curvature import (
     Subsampled,
     Trial,
 )
-from adamqlr.torch.directions import Direction
+from adamqlr.torch.directions import Direction, direction_of
 from adamqlr.torch.likelihoods import (
     Bernoulli,
     Categorical,
@@ -53,4 +53,5 @@ __all__ = [
     "StepInfo",
     "Subsampled",
     "Trial",
+    "direction_of",
 ]

@@ -8,6 +8,7 @@ dict for each parameter, and read its settings from `group`; whatever it adds to
 # pyright: reportPrivateImportUsage=false
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -70,3 +71,47 @@ def sgd(
     torch._foreach_mul_(sums, group["momentum"])
     torch._foreach_add_(sums, grads)
     return [total.clone() for total in sums]
+
+
+def direction_of(
+    optimiser: Callable[..., torch.optim.Optimizer], **settings: Any
+) -> Direction:
+    r"""The way that another optimiser would go, $\theta - \theta'$ for its $\theta'$.
+
+    It steps copies of the parameters; its memory, also what it keeps in its groups, is
+    the rule's, so that checkpoints carry it. Only the direction counts, so `lr` is for
+    rounding: the larger, the more digits the difference keeps.
+
+    Args:
+        optimiser: a class whose `step` needs no closure, such as `torch.optim.RMSprop`.
+        **settings: its arguments; weight decay of its own enters the direction.
+
+    Example:
+        >>> import torch
+        >>> from adamqlr.torch import QLR, direction_of
+        >>> model = torch.nn.Linear(1, 1)
+        >>> rmsprop = direction_of(torch.optim.RMSprop, lr=1.0, alpha=0.9)
+        >>> optimizer = QLR(model.parameters(), rmsprop)
+    """
+
+    def direction(
+        grads: list[Tensor],
+        params: list[Tensor],
+        states: list[dict[str, Any]],
+        group: dict[str, Any],
+    ) -> list[Tensor]:
+        copies = [param.detach().clone() for param in params]
+        wrapped = {"params": copies, **group.get("wrapped", {})}
+        inner = optimiser([wrapped], **settings)
+        for copy, grad, state in zip(copies, grads, states, strict=True):
+            # Some change gradients in place, of which the slope is still to be taken.
+            copy.grad = grad.clone()
+            inner.state[copy] = state
+        inner.step()
+        kept = inner.param_groups[0].items()
+        group["wrapped"] = {name: v for name, v in kept if name != "params"}
+        torch._foreach_neg_(copies)
+        torch._foreach_add_(copies, params)
+        return copies
+
+    return direction
