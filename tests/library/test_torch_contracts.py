@@ -1,6 +1,7 @@
 """What torch users rely on: groups, checkpoints, schedulers, modes, wrappers."""
 
 import io
+import shutil
 import types
 import warnings
 
@@ -223,6 +224,22 @@ def test_a_compiled_model(curvature):
         for net in (plain, compiled)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++ here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of inductor's own imports
+def test_a_model_compiled_to_machine_code(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    (x, y), options = batch(), {"compile_threads": 1}  # else a pool outlives the test
+    for curvature in (Probe(), Fisher()):
+        plain, compiled = small_net(), torch.compile(small_net(), options=options)
+        losses = [
+            trained(net, AdamQLR(net.parameters(), curvature=curvature), x, y)
+            for net in (plain, compiled)
+        ]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    assert list(tmp_path.rglob("*.so"))
 
 
 @each_curvature
