@@ -4,7 +4,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
-from torch import nn
+from torch import distributed, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from adamqlr.torch import AdamQLR, Categorical, Objective
@@ -41,10 +41,12 @@ def batches():
     return DataLoader(TensorDataset(x, x[:, :3].argmax(1)), batch_size=16)
 
 
-def fitted(folder, epochs, precision="32-true", checkpoint=None):
+def fitted(folder, epochs, precision="32-true", checkpoint=None, strategy="auto"):
     model = Classifier()
     trainer = pl.Trainer(
         accelerator="cpu",
+        devices=1,
+        strategy=strategy,
         max_epochs=epochs,
         precision=precision,
         logger=False,
@@ -71,3 +73,11 @@ def test_a_checkpoint_goes_on_as_if_it_had_not_stopped(tmp_path):
     resumed, trainer = fitted(tmp_path, 3, checkpoint=tmp_path / "last.ckpt")
     assert trainer.global_step == 3 * BATCHES
     assert resumed.losses == whole.losses[BATCHES:]
+
+
+def test_a_strategy_for_several_processes_is_refused(tmp_path):
+    try:
+        with pytest.raises(RuntimeError, match="not know of the other processes"):
+            fitted(tmp_path, 1, strategy="ddp")
+    finally:
+        distributed.destroy_process_group()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from adamqlr import rules
 from adamqlr.torch.objective import Accumulated, Closure, Objective
@@ -50,4 +51,17 @@ def refuse_scaled_gradients(optimiser: Any) -> None:
             "gradient itself and measures the loss more than once: use autocast with "
             "dtype=torch.bfloat16, which needs no scaler, and call "
             "optimizer.step(objective); steps that are not finite are refused anyway"
+        )
+
+
+def refuse_step_inside_forward() -> None:
+    """Refuse a step within a wrapped model's forward pass, as Lightning's would be.
+
+    The objective's own model then has no wrapper, so the step would be this process's.
+    """
+    if DistributedDataParallel._get_active_ddp_module() is not None:
+        raise RuntimeError(
+            "step inside the forward pass of a DistributedDataParallel (Lightning runs "
+            "training_step in one) would not know of the other processes: train in one "
+            "process, or in a plain loop pass Objective the wrapped model"
         )

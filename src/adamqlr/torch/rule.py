@@ -18,6 +18,7 @@ from adamqlr.torch.arguments import (
     check_settings,
     checked_closure,
     refuse_scaled_gradients,
+    refuse_step_inside_forward,
 )
 from adamqlr.torch.curvature import Curvature, Look, Probe
 from adamqlr.torch.directions import Direction
@@ -189,6 +190,7 @@ class QLR(torch.optim.Optimizer):
                 curvature also any function that returns the loss with its graph.
         """
         refuse_scaled_gradients(self)
+        refuse_step_inside_forward()
         objective = checked_closure(closure)
         self.zero_grad()
         every = [param for group in self.param_groups for param in group["params"]]
