@@ -16,10 +16,10 @@ demo: .venv/installed ## a small study, and its report: demo/report/index.html
 	$(BIN)/qlrstudy report demo/runs --output demo/report
 
 test: .venv/installed ## run all tests
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 quick: .venv/installed ## run the tests that take a minute
-	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow'
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not slow'
 
 check: .venv/installed ## format, lint, types, then all tests
 	$(BIN)/ruff format --check .

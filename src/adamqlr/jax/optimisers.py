@@ -62,7 +62,7 @@ def adamqlr(
         >>> objective = Objective(lambda w, x: x * w, Gaussian(), x, 3 * x)
         >>> optimiser, params = adamqlr(), jnp.zeros(1)
         >>> state = optimiser.init(params)
-        >>> for _ in range(10):
+        >>> for _ in range(50):
         ...     value, grad = jax.value_and_grad(objective)(params)
         ...     updates, state = optimiser.update(
         ...         grad, state, params, value=value, grad=grad, value_fn=objective)
