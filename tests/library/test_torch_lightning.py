@@ -75,7 +75,8 @@ def test_a_checkpoint_goes_on_as_if_it_had_not_stopped(tmp_path):
     assert resumed.losses == whole.losses[BATCHES:]
 
 
-def test_a_strategy_for_several_processes_is_refused(tmp_path):
+def test_a_strategy_for_several_processes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # else it sets all later tests' threads
     try:
         with pytest.raises(RuntimeError, match="not know of the other processes"):
             fitted(tmp_path, 1, strategy="ddp")
