@@ -19,7 +19,7 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from adamqlr.jax import Categorical, adamqlr, trainer
+from adamqlr.jax import Categorical, adamqlr, paper_adamqlr, trainer
 
 EPOCHS = 40
 
@@ -69,9 +69,10 @@ def main():
     x_train, x_test, y_train, y_test = train_test_split(
         x.astype("float32") / 16, y, random_state=0
     )
-    optimisers = {"AdamQLR, no learning rate": adamqlr()} | {
-        f"Adam, learning rate {rate}": optax.adam(rate) for rate in (1e-3, 1e-2, 1e-1)
-    }
+    optimisers = {
+        "AdamQLR, no learning rate": adamqlr(),
+        "AdamQLR, as published": paper_adamqlr(),
+    } | {f"Adam, learning rate {rate}": optax.adam(rate) for rate in (1e-3, 1e-2, 1e-1)}
     rows = []
     for name, optimiser in track(optimisers.items(), "training"):
         run = training(optimiser, (x_train, y_train), (x_test, y_test))
