@@ -26,18 +26,12 @@ TRUST_BELOW, TRUST_ABOVE = 1 / 4, 3 / 4
 DAMPING_CEILING = 1e16
 
 
-# How many times further than a probe looked a step may go. Where a network answers to
-# nothing nearby (outputs that are sure of themselves), it may answer to much afar.
-STRETCH = 32.0
-
-
 class Limit(enum.IntEnum):
     """What decided the length of a step."""
 
     MODEL = 0
     KL_BUDGET = 1
     MAX_STEP_SIZE = 2
-    PROBE = 3
 
 
 def bend(curvature: Scalar, damping: Scalar, square_norm: Scalar) -> Scalar:
@@ -71,6 +65,23 @@ def steadied(curvature: Scalar, mean: Scalar) -> Scalar:
     """
     rarer = curvature < mean
     return curvature * (1 - rarer * 1) + mean * rarer
+
+
+def least_curvature(slope: Scalar, height: Scalar) -> Scalar:
+    r"""Of the parabola that falls no lower than the loss can.
+
+    $$\frac{(g^\top d)^2}{2\, (f - f_*)}$$
+
+    A squared error bends at least as much, by Cauchy and Schwarz. A softmax that is
+    sure of itself and wrong does not: its Fisher information vanishes and its slope
+    does not, so that a step to its model's minimum would be without bound.
+
+    Args:
+        slope: $g^\top d$.
+        height: $f - f_*$, of the loss above the least that the targets allow.
+    """
+    above = (height > 0) * 1
+    return above * slope * slope / (2 * above * height + (1 - above))
 
 
 def pooled_variance(
@@ -166,25 +177,6 @@ def change_at(
     return -step_size * slope + stretch * stretch * (change + distance * slope)
 
 
-def bend_seen(
-    slope: Scalar, distance: Scalar, change: Scalar, resolution: Scalar
-) -> Scalar:
-    r"""How much the loss itself bends up to a distance, at the least.
-
-    $$2\, \frac{\Delta f(h) + h\, g^\top d}{h^2}$$
-
-    A metric on the outputs is blind where a network is sure of itself and wrong; the
-    loss that was seen is not.
-
-    Args:
-        slope: $g^\top d$.
-        distance: $h$.
-        change: $\Delta f(h) = f(\theta - h d) - f(\theta)$.
-        resolution: the size of rounding errors in `change`.
-    """
-    return 2 * (change + distance * slope - resolution) / (distance * distance)
-
-
 def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Scalar:
     r"""How much of the predicted change came true, $\rho$.
 
@@ -203,15 +195,6 @@ def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Sc
     known = 1 - hidden * 1
     answer = hidden * (1 - (predicted == 0) / 2)
     return (change * known + answer) / (predicted * known + hidden * 1)
-
-
-def next_reach(reach: Scalar, step_size: Scalar) -> Scalar:
-    """How far to probe next: as far as the step went, or half as far as before.
-
-    Steps shrink to nothing where a batch's slope happens to; a probe that followed
-    them there would bind the next steps to its own short sight.
-    """
-    return steadied(abs(step_size), reach / 2)
 
 
 def next_damping(

@@ -32,18 +32,24 @@ def _trained(params, data, keys, kind, rule, batch):
         updates, state = rule.update(
             grad, state, params, value=value, grad=grad, value_fn=objective
         )
-        return (optax.apply_updates(params, updates), state), None
+        params = optax.apply_updates(params, updates)
+        return (params, state), Objective(mlp, KINDS[kind], *data)(params)
 
-    return jax.lax.scan(step, (params, rule.init(params)), keys)[0][0]
+    (params, _), losses = jax.lax.scan(step, (params, rule.init(params)), keys)
+    return params, losses
 
 
 def train(data, kind, rule=DEFAULT, *, params=None, batch=16, steps=300):
-    """The loss of all data before and after training, and the parameters."""
+    """The loss of all data before and after training, and the parameters.
+
+    On the way it may not rise far above where it began.
+    """
     params = mlp_params() if params is None else params
     keys = jax.random.split(jax.random.key(1), steps)
-    trained = _trained(params, data, keys, kind, rule, batch)
-    whole = Objective(mlp, KINDS[kind], *data)
-    return float(whole(params)), float(whole(trained)), trained
+    trained, losses = _trained(params, data, keys, kind, rule, batch)
+    before = float(Objective(mlp, KINDS[kind], *data)(params))
+    assert (losses < 1.5 * before).all()
+    return before, float(losses[-1]), trained
 
 
 @pytest.mark.parametrize("unit, gain", [(1e-3, 1000), (1.0, 10), (1e3, 1.5)])
@@ -111,6 +117,20 @@ def test_weights_that_start_far_too_large_come_back(kind, targets):
     huge = jax.tree.map(lambda leaf: 100 * leaf, mlp_params())
     before, after, _ = train((X, targets), kind, params=huge)
     assert after < before / 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("factor", [100.0, 1000.0])
+def test_a_softmax_that_is_sure_of_everything_comes_back(seed, factor):
+    """Where it is sure its Fisher information is zero, and where it is wrong too."""
+    params = mlp_params()
+    keys = jax.random.split(jax.random.key(seed), len(params))
+    huge = {
+        name: factor * jax.random.normal(key, params[name].shape)
+        for name, key in zip(params, keys, strict=True)
+    }
+    before, after, _ = train((X, CLASSES), "categorical", params=huge)
+    assert after < before
 
 
 def test_a_frozen_part_stays_and_the_rest_learns():

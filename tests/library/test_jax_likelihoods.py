@@ -58,3 +58,22 @@ def test_a_single_axis_holds_examples():
 def test_fisher_of_confident_classes_does_not_cancel():
     logits, tangent = jnp.array([[1000.0, 0.0]]), jnp.array([[1e4, 1e4]])
     assert Categorical().fisher(logits, tangent)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "likelihood, targets",
+    [
+        (Categorical(), jnp.array([[1.0, 0.0]])),
+        (Gaussian(), jnp.array([[0.3, -2.0]])),
+        (Bernoulli(), jnp.array([[0.0, 1.0]])),
+        (Poisson(), jnp.array([[0.0, 7.0]])),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_least_loss_is_that_of_the_best_outputs(likelihood, targets, x64):
+    line = jnp.linspace(-40.0, 40.0, 4001)
+    pairs = jnp.stack(jnp.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    losses = likelihood.loss(pairs, jnp.broadcast_to(targets, pairs.shape))
+    least = likelihood.least(targets, jnp.mean)
+    np.testing.assert_allclose(losses.min(), least, atol=1e-3)
+    assert losses.min() >= least

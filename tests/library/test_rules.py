@@ -63,6 +63,17 @@ def test_divergence_of_a_shortened_step_is_the_budget():
     assert rules.kl_divergence(step_size, curvature) == pytest.approx(budget)
 
 
+def test_a_parabola_bends_as_much_as_its_height_demands():
+    parabola = lambda a: 0.7 - 2.0 * a + 1.5 * a * a
+    lowest = parabola(2 / 3)
+    assert rules.least_curvature(2.0, 0.7 - lowest) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("height", [0.0, -1e-9])
+def test_a_loss_at_its_lowest_demands_no_curvature(height):
+    assert rules.least_curvature(2.0, height) == 0
+
+
 def test_change_at_a_distance_is_exact_on_a_parabola():
     parabola = lambda a: -2.0 * a + 1.5 * a * a
     found = rules.change_at(0.4, 2.0, distance=0.1, change=parabola(0.1))

@@ -124,3 +124,11 @@ def test_an_option_without_a_likelihood_is_named(loss, option):
 def test_an_unknown_loss_is_refused_with_the_cure(loss):
     with pytest.raises(TypeError, match="loss and fisher"):
         Objective(MLP(), loss, torch.zeros(2, 3), torch.zeros(2, 3))
+
+
+def test_the_least_poisson_loss_is_that_of_the_counts_themselves():
+    counts = torch.tensor([[1.0, 7.0], [2.0, 3.0]])
+    best = Poisson().loss(counts.log(), counts)
+    least = Poisson().least([counts], lambda parts: torch.cat(parts).mean())
+    torch.testing.assert_close(least, best.mean())
+    assert Poisson().least([torch.zeros(1, 2)], lambda parts: parts[0].mean()) == 0

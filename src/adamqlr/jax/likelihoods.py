@@ -62,6 +62,19 @@ class Likelihood(Protocol):
         del loss, targets, average
         return None
 
+    def least(self, targets: Any, average: Average) -> float | Array | None:
+        """The mean loss that the best of all outputs would have, or a bound below it.
+
+        Args:
+            targets: of the batch.
+            average: mean over the batch of a number for each example.
+
+        Returns:
+            `None`, if it is not known.
+        """
+        del targets, average
+        return None
+
 
 class Categorical(Likelihood):
     r"""Classes from logits on the last axis: softmax cross-entropy.
@@ -102,6 +115,10 @@ class Categorical(Likelihood):
         mean = jnp.sum(p * tangent, axis=-1, keepdims=True)
         return jnp.sum(p * jnp.square(tangent - mean), axis=-1)
 
+    def least(self, targets: Any, average: Average) -> float:
+        """See `Likelihood`."""
+        return 0.0
+
 
 class Gaussian(Likelihood):
     r"""Real targets with one variance: half the squared error.
@@ -135,6 +152,10 @@ class Gaussian(Likelihood):
         variance = average(_sum_outputs(jnp.square(targets - mean))) / outputs
         return Scale(mean, variance, 2 * loss / outputs)
 
+    def least(self, targets: Any, average: Average) -> float:
+        """See `Likelihood`."""
+        return 0.0
+
 
 class Bernoulli(Likelihood):
     """Yes or no from one logit each: binary cross-entropy, summed on the last axis."""
@@ -154,6 +175,10 @@ class Bernoulli(Likelihood):
         variance = jax.nn.sigmoid(logits) * jax.nn.sigmoid(-logits)
         return _sum_outputs(variance * jnp.square(tangent))
 
+    def least(self, targets: Any, average: Average) -> float:
+        """See `Likelihood`."""
+        return 0.0
+
 
 class Poisson(Likelihood):
     """Counts from log rates, summed on the last axis; without the constant log y!."""
@@ -171,6 +196,11 @@ class Poisson(Likelihood):
         r"""$e^z t^2$."""
         log_rate, tangent = _at_least_float32(outputs), _at_least_float32(tangent)
         return _sum_outputs(jnp.exp(log_rate) * jnp.square(tangent))
+
+    def least(self, targets: Shaped[Array, "..."], average: Average) -> Array:
+        r"""$y - y \log y$, where the rate is the count."""
+        counts = _at_least_float32(targets)
+        return average(_sum_outputs(counts - jax.scipy.special.xlogy(counts, counts)))
 
 
 def _at_least_float32(x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What the batches so far have shown, kept as a handful of numbers."""
+"""What the batches so far have shown, and how far it lets the next step go."""
 
 from typing import NamedTuple
 
@@ -59,3 +59,17 @@ class Seen(NamedTuple):
             variance=variance,
             error=rules.running_mean(self.error, scale.error, decay),
         )
+
+
+class Budget(NamedTuple):
+    """What a step may cost.
+
+    Attributes:
+        dispersion: what a nat is in units of the loss.
+        allowed: most divergence of a step, in units of the loss; `None` for no limit.
+        least: the loss below which no step can go; `None` if that is not known.
+    """
+
+    dispersion: float | Float[Array, ""]
+    allowed: Float[Array, ""] | None
+    least: float | Float[Array, ""] | None

@@ -116,6 +116,10 @@ class Objective:
         """Of the targets, where the likelihood leaves it open."""
         return self.likelihood.scale(loss, self.targets, self.average)
 
+    def least(self) -> float | Array | None:
+        """The least loss that this batch's targets allow, where it is known."""
+        return self.likelihood.least(self.targets, self.average)
+
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example.
 

@@ -18,13 +18,12 @@ from adamqlr.jax.curvature import (
     Curvature,
     Point,
     Probe,
-    Trial,
     ValueFn,
     as_objective,
     inner_product,
     scalar_dtype,
 )
-from adamqlr.jax.memory import Seen
+from adamqlr.jax.memory import Budget, Seen
 from adamqlr.jax.state import QLRState, StepInfo
 
 
@@ -136,12 +135,10 @@ def qlr(
             info=info,
         )
 
-    def budgeted(
-        seen: Seen, point: Point, loss: Array
-    ) -> tuple[Seen, float | Array, Array | None]:
-        """Count the batch; what a nat is in units of the loss, and how many it has."""
+    def budgeted(seen: Seen, point: Point, loss: Array) -> tuple[Seen, Budget]:
+        """Count the batch, and tell what its step may cost."""
         if kl_budget is None:
-            return seen, 1.0, None
+            return seen, Budget(dispersion=1.0, allowed=None, least=None)
         objective = as_objective("kl_budget", point.value_fn)
         batch, scale = objective.examples(point.params), objective.scale(loss)
         decay = 0.0 if curvature_decay is None else curvature_decay
@@ -150,17 +147,14 @@ def qlr(
             1.0 if scale is None else rules.dispersion(seen.variance, seen.error)
         )
         allowance = rules.kl_allowance(kl_budget, kl_decay, seen.examples)
-        return seen, dispersion, allowance * batch * dispersion
+        allowed = allowance * batch * dispersion
+        return seen, Budget(dispersion, allowed, objective.least())
 
     def limited(
-        step_size: Array, curvature: Array, allowed: Array | None, trial: Trial | None
+        step_size: Array, curvature: Array, allowed: Array | None
     ) -> tuple[Array, Int[Array, ""]]:
         """Cut a step to its limits; also tells which one decided."""
         limit = jnp.zeros((), jnp.int32)
-        if trial is not None:
-            excess = abs(step_size) / (rules.STRETCH * trial.distance)
-            step_size = rules.shortened(step_size, excess)
-            limit = jnp.where(excess > 1, rules.Limit.PROBE, limit)
         if allowed is not None:
             divergence = rules.kl_divergence(step_size, curvature)
             excess = rules.excess(divergence, allowed)
@@ -195,19 +189,18 @@ def qlr(
         square_norm = inner_product(direction, direction)
         point = Point(value_fn, params, outputs)
         look = curvature.look(point, direction, state.reach)
-        seen, dispersion, allowed = budgeted(state.seen, point, loss)
+        seen, budget = budgeted(state.seen, point, loss)
         bent = look.curvature
         if curvature_decay is not None:
             seen = seen.with_curvature(bent, square_norm, curvature_decay)
             bent = rules.steadied(bent, seen.curvature * square_norm)
         rounding = 4 * jnp.finfo(loss.dtype).eps * abs(loss)
-        steepest = bent
-        if look.trial is not None and look.trial.change is not None:
-            bend_seen = rules.bend_seen(slope, *look.trial, 4 * rounding)
-            steepest = rules.steadied(bent, bend_seen)
-        bend = rules.bend(steepest, state.damping * dispersion, square_norm)
+        if budget.least is not None:
+            height = loss - budget.least + rounding
+            bent = rules.steadied(bent, rules.least_curvature(slope, height))
+        bend = rules.bend(bent, state.damping * budget.dispersion, square_norm)
         step_size, limit = limited(
-            rescale * rules.step_size(slope, bend), bent, allowed, look.trial
+            rescale * rules.step_size(slope, bend), bent, budget.allowed
         )
         step = _scaled(-step_size, direction)
         predicted = rules.predicted_change(step_size, slope, bend)
@@ -246,7 +239,9 @@ def qlr(
             damping=state.damping,
             reduction_ratio=ratio,
             predicted_change=predicted,
-            kl_divergence=rules.kl_divergence(step_size, look.curvature, dispersion),
+            kl_divergence=rules.kl_divergence(
+                step_size, look.curvature, budget.dispersion
+            ),
             limit=limit,
             rejected=~accepted,
             rejections=state.info.rejections + ~accepted,
@@ -254,9 +249,7 @@ def qlr(
         new_state = QLRState(
             base=base_state,
             damping=state.damping if damping is None else next_damping,
-            reach=jnp.where(
-                accepted, rules.next_reach(state.reach, step_size), state.reach / 4
-            ),
+            reach=jnp.where(accepted, abs(step_size), state.reach / 4),
             seen=optax.tree.where(accepted, seen, state.seen),
             steps=jnp.asarray(optax.safe_increment(state.steps)),
             info=info,

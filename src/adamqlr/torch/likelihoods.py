@@ -63,6 +63,19 @@ class Likelihood(Protocol):
         del loss, targets, average
         return None
 
+    def least(self, targets: list[Any], average: Average) -> float | Tensor | None:
+        """The mean loss that the best of all outputs would have, or a bound below it.
+
+        Args:
+            targets: of each micro-batch.
+            average: mean over the batch of a number for each example.
+
+        Returns:
+            `None`, if it is not known.
+        """
+        del targets, average
+        return None
+
 
 class Categorical(Likelihood):
     r"""Classes from logits on the last axis: softmax cross-entropy.
@@ -98,6 +111,10 @@ class Categorical(Likelihood):
         mean = (p * tangent).sum(-1, keepdim=True)
         return (p * (tangent - mean).square()).sum(-1)
 
+    def least(self, targets: list[Tensor], average: Average) -> float:
+        """See `Likelihood`."""
+        return 0.0
+
 
 class Gaussian(Likelihood):
     r"""Real targets with one variance: half the squared error.
@@ -125,6 +142,10 @@ class Gaussian(Likelihood):
         squares = [_sum_outputs((y - mean).square()) for y in targets]
         return Scale(mean, average(squares) / outputs, 2 * loss / outputs)
 
+    def least(self, targets: list[Tensor], average: Average) -> float:
+        """See `Likelihood`."""
+        return 0.0
+
 
 class Bernoulli(Likelihood):
     """Yes or no from one logit each: binary cross-entropy, summed on the last axis."""
@@ -143,6 +164,10 @@ class Bernoulli(Likelihood):
         variance = torch.sigmoid(logits) * torch.sigmoid(-logits)
         return _sum_outputs(variance * tangent.square())
 
+    def least(self, targets: list[Tensor], average: Average) -> float:
+        """See `Likelihood`."""
+        return 0.0
+
 
 class Poisson(Likelihood):
     """Counts from log rates, summed on the last axis; without the constant log y!."""
@@ -156,6 +181,11 @@ class Poisson(Likelihood):
         r"""$e^z t^2$."""
         log_rate, tangent = at_least_float32(outputs), at_least_float32(tangent)
         return _sum_outputs(log_rate.exp() * tangent.square())
+
+    def least(self, targets: list[Tensor], average: Average) -> Tensor:
+        r"""$y - y \log y$, where the rate is the count."""
+        counts = [at_least_float32(y) for y in targets]
+        return average([_sum_outputs(y - torch.xlogy(y, y)) for y in counts])
 
 
 def at_least_float32(x: Tensor) -> Tensor:

@@ -51,6 +51,11 @@ class OutputMean(Likelihood):
         mean, variance, error = scale
         return Scale(share**0.5 * mean, share * variance, share * error)
 
+    def least(self, targets: list[Tensor], average: Average) -> float | Tensor | None:
+        """See `Likelihood`."""
+        least = self.likelihood.least(targets, average)
+        return None if least is None else self._share(targets[0]) * least
+
     def _share(self, outputs: Tensor) -> float:
         return self.factor / count(outputs)
 
@@ -67,6 +72,10 @@ class ClassesSecond(Likelihood):
     def fisher(self, outputs: Tensor, tangent: Tensor) -> Tensor:
         """See `Likelihood`."""
         return Categorical().fisher(_classes_last(outputs), _classes_last(tangent))
+
+    def least(self, targets: list[Tensor], average: Average) -> float:
+        """See `Likelihood`."""
+        return Categorical().least(targets, average)
 
 
 def _classes_last(x: Tensor) -> Tensor:

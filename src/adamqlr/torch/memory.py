@@ -76,14 +76,20 @@ class Budget(NamedTuple):
     Attributes:
         dispersion: what a nat is in units of the loss.
         allowed: most divergence of a step, in units of the loss; `None` for no limit.
+        least: the loss below which no step can go; `None` if that is not known.
     """
 
     dispersion: Tensor
     allowed: Tensor | None
+    least: float | Tensor | None
 
 
 def budgeted(
-    settings: dict[str, Any], seen: Seen, examples: float, scale: Scale | None
+    settings: dict[str, Any],
+    seen: Seen,
+    examples: float,
+    scale: Scale | None,
+    least: float | Tensor | None,
 ) -> tuple[Seen, Budget]:
     """Count a batch, and tell what the examples seen so far allow its step.
 
@@ -92,6 +98,7 @@ def budgeted(
         seen: of the former batches.
         examples: of this batch.
         scale: of its targets, or `None` where the loss is in nats.
+        least: loss that its targets allow, or `None`.
     """
     seen = seen.with_batch(examples, scale, settings["curvature_decay"] or 0.0)
     dispersion = scalar(1.0)
@@ -100,7 +107,7 @@ def budgeted(
     allowance = rules.kl_allowance(
         settings["kl_budget"], settings["kl_decay"], seen.examples
     )
-    return seen, Budget(dispersion, allowance * examples * dispersion)
+    return seen, Budget(dispersion, allowance * examples * dispersion, least)
 
 
 def scalar(number: float) -> Tensor:

@@ -14,7 +14,7 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adamqlr.torch.likelihoods import Scale
+from adamqlr.torch.likelihoods import Likelihood, Scale
 from adamqlr.torch.objective import Accumulated, Closure, Objective, Tally
 from adamqlr.torch.replay import Start, shifted
 
@@ -90,14 +90,21 @@ class Point:
 
     def scale(self) -> Scale | None:
         """Of the targets of the whole batch, where the likelihood leaves it open."""
+        likelihood, targets = self._targets()
+        return likelihood.scale(self.loss, targets, self._average)
+
+    def least(self) -> float | Tensor | None:
+        """The least loss that the batch's targets allow, where it is known."""
+        likelihood, targets = self._targets()
+        return likelihood.least(targets, self._average)
+
+    def _targets(self) -> tuple[Likelihood, list[Any]]:
         parts = [as_objective("kl_budget", part) for part in self.parts]
+        return parts[0].likelihood, [part.targets for part in parts]
 
-        def average(values: list[Tensor]) -> Tensor:
-            sums = [p.sum(v) for p, v in zip(parts, values, strict=True)]
-            return self.means(sums)[0]
-
-        targets = [part.targets for part in parts]
-        return parts[0].likelihood.scale(self.loss, targets, average)
+    def _average(self, values: list[Tensor]) -> Tensor:
+        sums = [p.sum(v) for p, v in zip(self.parts, values, strict=True)]
+        return self.means(sums)[0]
 
     def loss_sums(self, outputs: list[Tensor]) -> list[Tensor]:
         """Summed loss of each part, for `means`."""

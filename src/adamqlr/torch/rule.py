@@ -36,7 +36,6 @@ from adamqlr.torch.step import (
     Proposal,
     StepInfo,
     next_damping,
-    next_reach,
     propose,
     seen_at_a_distance,
     seen_at_the_step,
@@ -220,9 +219,10 @@ class QLR(torch.optim.Optimizer):
             seen = seen.with_curvature(bent, square_norm, common["curvature_decay"])
             bent = rules.steadied(bent, seen.curvature * square_norm)
         rounding = 4 * torch.finfo(scalar_dtype(params)).eps * abs(point.loss)
-        proposal = propose(
-            common, slope, square_norm, bent, look.trial, rounding, budget, lr
-        )
+        if budget.least is not None:
+            height = point.loss - budget.least + rounding
+            bent = rules.steadied(bent, rules.least_curvature(slope, height))
+        proposal = propose(common, slope, square_norm, bent, budget, lr)
         if look.trial is None:
             outcome = self._tried(point, direction, proposal, rounding)
         else:
@@ -252,7 +252,7 @@ class QLR(torch.optim.Optimizer):
         )
         self._set_common(
             damping=next_damping(common, outcome.ratio, accepted),
-            reach=next_reach(common["reach"], step_size, accepted),
+            reach=abs(step_size) if accepted else common["reach"] / 4,
             steps=common["steps"] + 1,
             rejections=self.info.rejections,
             **(seen.numbers() if accepted else {}),
@@ -304,8 +304,8 @@ class QLR(torch.optim.Optimizer):
         common = self.param_groups[0]
         seen = Seen.recalled(common)
         if common["kl_budget"] is None:
-            return seen, Budget(scalar(1.0), None)
-        return budgeted(common, seen, point.examples(), point.scale())
+            return seen, Budget(scalar(1.0), allowed=None, least=None)
+        return budgeted(common, seen, point.examples(), point.scale(), point.least())
 
     def _tried(
         self,

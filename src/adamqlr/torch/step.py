@@ -83,8 +83,6 @@ def propose(
     slope: Tensor,
     square_norm: Tensor,
     curvature: Tensor,
-    trial: Trial | None,
-    rounding: Tensor,
     budget: Budget,
     lr: float,
 ) -> Proposal:
@@ -96,24 +94,14 @@ def propose(
         settings: `damping`, `rescale` and `max_step_size`.
         slope: $g^\top d$.
         square_norm: $d^\top d$.
-        curvature: $d^\top C d$, steadied.
-        trial: the loss where a probe looked; the model bends at least as much.
-        rounding: size of rounding errors in the loss.
+        curvature: $d^\top C d$, no less than what was seen before.
         budget: what the step may cost.
         lr: the schedule's factor.
     """
     damping = scalar(settings["damping"] or 0.0) * budget.dispersion
-    steepest = curvature
-    if trial is not None and trial.change is not None:
-        bend_seen = rules.bend_seen(slope, trial.distance, trial.change, 4 * rounding)
-        steepest = rules.steadied(curvature, bend_seen)
-    bend = rules.bend(steepest, damping, square_norm)
+    bend = rules.bend(curvature, damping, square_norm)
     step_size = settings["rescale"] * rules.step_size(slope, bend)
     limit = Limit.MODEL
-    if trial is not None:
-        excess = abs(step_size) / (rules.STRETCH * trial.distance)
-        step_size = rules.shortened(step_size, excess)
-        limit = Limit.PROBE if excess > 1 else limit
     if budget.allowed is not None:
         divergence = rules.kl_divergence(step_size, curvature)
         excess = rules.excess(divergence, budget.allowed)
@@ -164,8 +152,3 @@ def next_damping(
     damping, decrease, increase, floor = [scalar(settings[name]) for name in names]
     ratio = ratio if accepted else scalar(-torch.inf)
     return float(rules.next_damping(damping, ratio, decrease, increase, floor))
-
-
-def next_reach(reach: float, step_size: float, accepted: bool) -> float:
-    """Where a probe looks next; nearer where looking or going failed."""
-    return rules.next_reach(reach, step_size) if accepted else reach / 4
