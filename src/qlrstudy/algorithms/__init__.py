@@ -4,6 +4,7 @@ from qlrstudy.algorithms.adam import ADAM, ADAM_TUNED_EPSILON, ADAM_UNTUNED
 from qlrstudy.algorithms.adamqlr import (
     ADAMQLR,
     ADAMQLR_HESSIAN,
+    ADAMQLR_QUARTER,
     ADAMQLR_TUNED,
     ADAMQLR_UNDAMPED,
     ADAMQLR_UNTUNED,
@@ -38,6 +39,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "adamqlr-undamped": ADAMQLR_UNDAMPED,
     "sgdqlr": SGDQLR,
     "adamqlr": ADAMQLR,
+    "adamqlr-quarter": ADAMQLR_QUARTER,
     "adamw-cosine": ADAMW_COSINE,
     "prodigy": PRODIGY,
     "dadapt-adam": DADAPT_ADAM,

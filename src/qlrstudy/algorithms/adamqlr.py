@@ -6,7 +6,15 @@ defaults touches.
 
 import optax
 
-from adamqlr.jax import Curvature, Hessian, adamqlr, paper_adamqlr, sgdqlr
+from adamqlr.jax import (
+    Curvature,
+    Hessian,
+    Probe,
+    Subsampled,
+    adamqlr,
+    paper_adamqlr,
+    sgdqlr,
+)
 from qlrstudy.spec import LogUniform, Settings, Task
 from qlrstudy.steps import adam_batch, chosen_step, optax_algorithm, qlr_batch
 
@@ -67,6 +75,11 @@ def _library(task: Task, settings: Settings) -> optax.GradientTransformation:
     return adamqlr()
 
 
+def _quarter(task: Task, settings: Settings) -> optax.GradientTransformation:
+    del task, settings
+    return adamqlr(curvature=Subsampled(Probe(), 4))
+
+
 ADAMQLR_TUNED = optax_algorithm(
     "adamqlr-tuned",
     "AdamQLR",
@@ -119,6 +132,15 @@ ADAMQLR = optax_algorithm(
     "adamqlr",
     "AdamQLR (library defaults)",
     _library,
+    batch=adam_batch,
+    defaults={},
+    report=chosen_step,
+)
+
+ADAMQLR_QUARTER = optax_algorithm(
+    "adamqlr-quarter",
+    "AdamQLR (quarter probe)",
+    _quarter,
     batch=adam_batch,
     defaults={},
     report=chosen_step,

@@ -56,6 +56,7 @@ ALGORITHMS = {
     "adamqlr-undamped": Style("AdamQLR (Undamped)", PURPLE, _MIXED, "p"),
     "sgdqlr": Style("SGD-QLR", VERMILLION, _DOTTED, "D"),
     "adamqlr": Style("AdamQLR (library defaults)", VERMILLION, _MIXED, "*"),
+    "adamqlr-quarter": Style("AdamQLR (quarter probe)", ORANGE, _DOTTED, "P"),
     "adamw-cosine": Style("AdamW (cosine)", BLUE, _MIXED, "X"),
     "prodigy": Style("Prodigy", OLIVE, _SOLID, "D"),
     "dadapt-adam": Style("D-Adaptation (Adam)", OLIVE, _DASHED, "^"),

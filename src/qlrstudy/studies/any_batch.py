@@ -51,6 +51,7 @@ def _cells(task: str, batch: int, steps: int) -> tuple[Cell, ...]:
 
     return (
         cell("adamqlr"),
+        cell("adamqlr-quarter"),
         cell("adam", learning_rate=LEARNING_RATES),
         *(cell(peer) for peer in PEERS),
     )
