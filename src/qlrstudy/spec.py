@@ -204,6 +204,7 @@ class Task:
         curvature: AdamQLR's, where the algorithm's name does not say.
         accuracy: one or zero for each example, where the task has classes.
         augment: changes a batch's inputs at random, in training only.
+        evaluations: most evaluations of a run.
         convolutional: XLA runs convolutions inside a loop slowly on a CPU, so there
             such a task takes its steps one program call at a time.
         traced: whether a run keeps its parameters, and so evaluates, after each step:
@@ -227,6 +228,7 @@ class Task:
     curvature: Curvature = Fisher()
     accuracy: Callable[[Array, Array], Array] | None = None
     augment: Callable[[PRNGKeyArray, Array], Array] | None = None
+    evaluations: int = 50
     convolutional: bool = False
     traced: bool = False
 

@@ -20,7 +20,6 @@ from qlrstudy.spec import Dataset, Record, Run, Split, StepReport
 from qlrstudy.store import Checkpoint, RunDirectory, run_directory
 
 STRETCH_SECONDS = 0.5
-MOST_EVALUATIONS = 50
 # At least so long from one checkpoint to the next, and so many times its own cost.
 CHECKPOINT_SECONDS, CHECKPOINT_COST = 2.0, 20.0
 
@@ -171,11 +170,12 @@ class _Training:
         """
         if self.run.task.traced:
             return 1
+        most = self.run.task.evaluations
         per_epoch = self.loop.steps_per_epoch
-        if self.run.budget.steps is not None and total >= MOST_EVALUATIONS:
-            return -(-total // MOST_EVALUATIONS)
+        if self.run.budget.steps is not None and total >= most:
+            return -(-total // most)
         epochs = -(-total // per_epoch)
-        return per_epoch * -(-epochs // MOST_EVALUATIONS)
+        return per_epoch * -(-epochs // most)
 
     def _evaluation_is_due(self) -> bool:
         total = self._total_steps()
@@ -183,7 +183,7 @@ class _Training:
             return self.step % self._interval(total) == 0
         assert self.run.budget.seconds is not None
         since = self.training_seconds - self.record.training_seconds
-        return since >= self.run.budget.seconds / MOST_EVALUATIONS
+        return since >= self.run.budget.seconds / self.run.task.evaluations
 
     def _done(self) -> float:
         total = self._total_steps()

@@ -21,7 +21,15 @@ SMALLEST = {name: list(scales.values())[-1] for name, scales in TASKS.items()}
 # Of deep networks all that matters here is their kind, and each layer costs compiling.
 _IMAGES = batch_normed(ResNet(width=4, blocks=(1,)), (32, 32, 3))
 _TEXT = plain(GPT2(width=8, depth=1, heads=2, context=64), (2,), jnp.int32)
-DEEP = {"svhn": _IMAGES, "cifar-10": _IMAGES, "penn-treebank": _TEXT}
+_CHARACTERS = plain(GPT2(50, width=8, depth=1, heads=2, context=100), (2,), jnp.int32)
+DEEP = {
+    "svhn": _IMAGES,
+    "cifar-10": _IMAGES,
+    "penn-treebank": _TEXT,
+    "penn-treebank-characters": _CHARACTERS,
+}
+# Another task's network and likelihood on other data.
+REPEATED = {"svhn", "penn-treebank-characters"}
 CASES = {
     name: dataclasses.replace(task, **DEEP[name]._asdict()) if name in DEEP else task
     for name, task in SMALLEST.items()
@@ -76,8 +84,7 @@ def _three_steps(task: Task, train: Split) -> dict[str, tuple[Any, Any]]:
     plan = [part[:3] for part in task.sampling.epoch(key, len(train.inputs), shape)]
     batches = jax.vmap(lambda *step: task.sampling.gather(train, *step, shape))(*plan)
     found = {}
-    # SVHN is CIFAR-10's network and likelihood on other images: two will do.
-    names = ("adam", "adamqlr") if task.name == "svhn" else TRACEABLE
+    names = ("adam", "adamqlr") if task.name in REPEATED else TRACEABLE
     for name, algorithm in ((name, TRACEABLE[name]) for name in names):
         settings = {k: jnp.float32(v) for k, v in algorithm.defaults.items()}
         stepper = algorithm.bind(task, settings | {"steps": jnp.float32(3)})

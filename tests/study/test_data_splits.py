@@ -8,7 +8,7 @@ from qlrstudy.data.files import Reading
 from qlrstudy.data.formats import Labelled
 from qlrstudy.data.images import images_dataset
 from qlrstudy.data.splits import Scale, hold_out
-from qlrstudy.data.text import text_dataset
+from qlrstudy.data.text import characters, common_words, text_dataset
 
 NOTHING = Reading({}, (), None)
 
@@ -89,6 +89,16 @@ def test_words_are_numbered_as_they_appear_and_targets_come_next():
     assert data.train.targets.tolist() == [1, 2, 0, 3]
     assert data.validation.inputs.tolist() == [2]
     assert data.test.inputs.tolist() == [1]
+
+
+def test_rare_words_become_unknown():
+    train = ["a", "b", "a", "<unk>", "<unk>", "c"]
+    assert common_words(["c", "a", "d"], train, 2) == ["<unk>", "a", "<unk>"]
+
+
+def test_words_are_spelt_with_spaces_between():
+    spelt = characters(["is", "<unk>", "<eos>"])
+    assert spelt == ["i", "s", " ", "<unk>", " ", "<eos>", " "]
 
 
 @pytest.mark.parametrize("words", [["a", "b"], ["<unk>", "a", "b", "c"]])

@@ -20,6 +20,7 @@ from qlrstudy.tasks import (
 
 ROOMS = (uci_energy, uci_protein, fashion_mnist, svhn, cifar_10, penn_treebank)
 TASKS = [task for room in ROOMS for task in room.SCALES.values()]
+TASKS += penn_treebank.CHARACTERS.values()
 PAPER = {room.SCALES["paper"].name: room.SCALES["paper"] for room in ROOMS}
 
 
@@ -83,6 +84,23 @@ def test_treebank_uses_all_its_words_and_counts_steps_as_published(real_data):
     assert np.unique(data.train.inputs).size == 10_000
     np.testing.assert_array_equal(data.train.inputs[1:], data.train.targets[:-1])
     assert task.sampling.steps(len(data.train.inputs), task.adam_batch) == 442
+
+
+def test_a_small_treebank_knows_the_common_words_only(real_data):
+    small = penn_treebank.SCALES["laptop"].load(real_data)
+    assert 1_500 < np.unique(small.train.inputs).size <= 2_000
+    assert small.test.inputs.max() < 2_000
+
+
+def test_the_treebanks_characters_are_its_words_spelt(real_data):
+    data = penn_treebank.CHARACTERS["paper"].load(real_data)
+    symbols = np.unique(data.train.inputs)
+    assert symbols.size <= 50
+    # The most common symbol parts the words.
+    lengths = np.diff(
+        np.flatnonzero(data.train.inputs == np.bincount(data.train.inputs).argmax())
+    )
+    assert 3 < lengths.mean() < 8
 
 
 @pytest.mark.parametrize("task", TASKS, ids=_id)

@@ -80,6 +80,7 @@ _TASKS = {
     "svhn": "SVHN",
     "cifar-10": "CIFAR-10",
     "penn-treebank": "Penn Treebank",
+    "penn-treebank-characters": "Penn Treebank (characters)",
 }
 
 

@@ -36,7 +36,8 @@ _STEPS: Mapping[str, Mapping[int, int]] = {
     "uci-protein": {16: 5000, 64: 3000, 256: 2000, 1024: 1000, 4096: 500},
     "fashion-mnist": {16: 4000, 64: 2000, 256: 1000, 1024: 400, 4096: 150},
     "cifar-10": {16: 400, 64: 200, 256: 80},
-    "penn-treebank": {4: 300, 16: 200},
+    "penn-treebank": {4: 400, 16: 200},
+    "penn-treebank-characters": {4: 600, 16: 300},
 }
 _SMALL = ("cifar-10", "penn-treebank")
 

@@ -23,4 +23,5 @@ TASKS: dict[str, dict[str, Task]] = {
     "svhn": svhn.SCALES,
     "cifar-10": cifar_10.SCALES,
     "penn-treebank": penn_treebank.SCALES,
+    "penn-treebank-characters": penn_treebank.CHARACTERS,
 }

@@ -1,6 +1,10 @@
-"""Penn Treebank: the next word of newspaper text, by a GPT-2 trained from scratch."""
+"""Penn Treebank: the next word of newspaper text, by a GPT-2 trained from scratch.
+
+Or its next character, by a small one.
+"""
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 
 import jax.numpy as jnp
@@ -8,23 +12,28 @@ import jax.numpy as jnp
 from adamqlr.jax import Categorical
 from qlrstudy.data import read_set
 from qlrstudy.data.registry import PENN_TREEBANK
-from qlrstudy.data.text import text_dataset
+from qlrstudy.data.text import characters, common_words, text_dataset
 from qlrstudy.models import GPT2, hits, plain
 from qlrstudy.sampling import Windows
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
 
-_VOCABULARY = 10_000
+_VOCABULARY, _COMMON, _CHARACTERS = 10_000, 2_000, 50
+
+Words = list[str]
 
 
 def _load(
-    options: DataOptions, limit: tuple[int | None, int | None] = (None, None)
+    options: DataOptions,
+    limit: tuple[int | None, int | None] = (None, None),
+    symbols: Callable[[Words, Words], Words] = lambda words, train: words,
+    vocabulary: int = _VOCABULARY,
 ) -> Dataset:
+    """Read the text; `symbols` makes of its words, and the training text's, tokens."""
     reading = read_set(PENN_TREEBANK, options)
-    train, validation, test = (
-        reading.contents[f"ptb.{name}.txt"] for name in ("train", "valid", "test")
-    )
+    parts = [reading.contents[f"ptb.{name}.txt"] for name in ("train", "valid", "test")]
+    train, validation, test = (symbols(words, parts[0]) for words in parts)
     return text_dataset(
-        train, validation, test, reading, vocabulary=_VOCABULARY, limit=limit
+        train, validation, test, reading, vocabulary=vocabulary, limit=limit
     )
 
 
@@ -36,8 +45,9 @@ def _load_few(options: DataOptions) -> Dataset:
 
 
 _NETWORK = plain(GPT2(_VOCABULARY), (2,), jnp.int32)
-_NARROW = plain(
-    GPT2(_VOCABULARY, width=64, depth=2, heads=4, context=128), (2,), jnp.int32
+_NARROW = plain(GPT2(_COMMON, width=64, depth=2, heads=4, context=128), (2,), jnp.int32)
+_SPELLING = plain(
+    GPT2(_CHARACTERS, width=64, depth=2, heads=4, context=128), (2,), jnp.int32
 )
 
 _PAPER = Task(
@@ -68,12 +78,39 @@ SCALES = {
     "laptop": dataclasses.replace(
         _PAPER,
         scale="laptop",
-        budget=Budget(epochs=2),
-        load=partial(_load, limit=(100_001, 10_001)),
+        budget=Budget(epochs=4),
+        load=partial(
+            _load,
+            limit=(50_001, 10_001),
+            symbols=partial(common_words, count=_COMMON),
+            vocabulary=_COMMON,
+        ),
         init=_NARROW.init,
         predict=_NARROW.predict,
         evaluation_shape=BatchShape(20, 50),
         adam_batch=BatchShape(10, 50),
         qlr_batch=BatchShape(10, 50),
+        evaluations=10,
+    ),
+}
+
+CHARACTERS = {
+    "paper": dataclasses.replace(
+        _PAPER,
+        name="penn-treebank-characters",
+        title="Penn Treebank (characters)",
+        budget=Budget(epochs=5),
+        load=partial(
+            _load,
+            limit=(100_001, 10_001),
+            symbols=lambda words, train: characters(words),
+            vocabulary=_CHARACTERS,
+        ),
+        init=_SPELLING.init,
+        predict=_SPELLING.predict,
+        evaluation_shape=BatchShape(20, 100),
+        adam_batch=BatchShape(10, 100),
+        qlr_batch=BatchShape(10, 100),
+        evaluations=10,
     ),
 }
