@@ -135,8 +135,21 @@ def test_profiles_are_the_slow_obvious_ones(tmp_path):
             ]
             first.append(min(hits, default=math.inf))
         assert method.steps == np.median(first)
+        times = [run.records["training_seconds"][-1] for run in method.group.runs]
+        assert method.seconds == method.steps * min(times) / run.records["step"][-1]
     assert qlr.cost == pytest.approx(2.0)
     assert profiles.ratios([cell], "steps")["adamqlr-tuned"] == [1.0]
+
+
+def test_a_loss_of_zero_counts_as_the_least_that_can_be_told(tmp_path):
+    for rate in (0.1, 0.2, 0.3):
+        setting = {"batch_size": 50, "learning_rate": rate}
+        write_run(tmp_path, losses=(1, rate), hyperparameters=setting)
+    setting = {"batch_size": 50}
+    write_run(tmp_path, algorithm="dog", losses=(1, 0), hyperparameters=setting)
+    (cell,) = profiles.cells(_groups(tmp_path))
+    least = np.finfo(np.float32).eps
+    assert cell.methods["dog"].training_ratio == pytest.approx(least / 0.1)
 
 
 def test_the_area_is_the_integral_of_the_profile():
