@@ -174,6 +174,8 @@ class _Shift:
             self._again(job, reply.error)
         else:
             self._keep(job, reply, stopped)
+            if reply.files:
+                hand.forget(job.place)
 
     def _keep(self, job: Job, reply: Reply, stopped: bool) -> None:
         directory = RunDirectory(self.store / job.place)

@@ -35,6 +35,12 @@ class Hand:
         if self.looking is None and self.job is not None:
             self.looking = self.actor.look.remote()
 
+    def forget(self, place: str) -> None:
+        """Have the worker's copy of a run removed; if it died, so did the copy."""
+        ray = connection.ray()
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.get(self.actor.forget.remote(place))
+
 
 def hire(store: Path, mark: str, data: DataOptions, resources: Resources) -> Hand:
     """Ask Ray for a worker.

@@ -8,6 +8,7 @@ course of a run (whether it is worth going on) it is asked at the run's pauses.
 
 import bisect
 import queue
+import shutil
 import threading
 import time
 import traceback
@@ -131,6 +132,11 @@ class Worker:
         """Answer a pause: the run goes on to the next one, or ends here."""
         self._answers.put(go_on)
         return self._replies.get()
+
+    def forget(self, place: str) -> None:
+        """Remove the copy of a run that the driver has by now."""
+        if not self._shares_store:
+            shutil.rmtree(self._store / place, ignore_errors=True)
 
     def look(self) -> Progress | None:
         """Where the run at hand is."""
