@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import statistics
 import tempfile
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.data.splits import hold_out
 from qlrstudy.spec import DataOptions, Dataset, Run, Split
+from qlrstudy.store import RunDirectory
 from qlrstudy.tasks import TASKS
 from qlrstudy.train import train
 
@@ -43,12 +45,17 @@ def redrawn(data: Dataset, draw: int | None) -> Dataset:
 
 
 def losses(run: Run, data: Dataset, seeds: int) -> tuple[float, float]:
-    """Medians over seeds of the last minibatch's and of the test loss."""
+    """Medians over seeds of the last minibatch's and of the test loss.
+
+    A run that diverged counts with its last finite losses.
+    """
     records = []
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as store:
             again = dataclasses.replace(run, seed=seed)
-            records.append(train(again, data, Path(store)).record)
+            path = train(again, data, Path(store)).path
+            finite = [r for r in RunDirectory(path).records() if isfinite(r.test_loss)]
+            records.append(finite[-1])
     return (
         statistics.median(record.minibatch_training_loss for record in records),
         statistics.median(record.test_loss for record in records),
