@@ -150,6 +150,7 @@ def test_a_loss_of_zero_counts_as_the_least_that_can_be_told(tmp_path):
     (cell,) = profiles.cells(_groups(tmp_path))
     least = np.finfo(np.float32).eps
     assert cell.methods["dog"].training_ratio == pytest.approx(least / 0.1)
+    assert cell.methods["dog"].hardest_ratio == pytest.approx(least / 0.1)
 
 
 def test_the_area_is_the_integral_of_the_profile():

@@ -37,6 +37,7 @@ class Method(NamedTuple):
         group: its chosen setting there.
         steps, seconds: to the target; infinite where it was not reached.
         training_ratio, test_ratio: final losses over the tuned Adam's.
+        hardest_ratio: final training loss over that of the rate that trains best.
         cost: of a step, over the tuned Adam's.
     """
 
@@ -45,6 +46,7 @@ class Method(NamedTuple):
     seconds: float
     training_ratio: float
     test_ratio: float
+    hardest_ratio: float
     cost: float
 
 
@@ -76,7 +78,8 @@ def cells(found: Sequence[Group]) -> list[Cell]:
             _FEWEST_RATES
         ):
             adam = min(rates, key=lambda g: _median_final(g, "validation_loss"))
-            made.append(_cell(*where, adam, algorithms))
+            hardest = min(rates, key=lambda g: _median_final(g, "training_loss"))
+            made.append(_cell(*where, adam, hardest, algorithms))
     return made
 
 
@@ -117,7 +120,11 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _cell(
-    place: Place, shape: Shape, adam: Group, algorithms: Mapping[str, list[Group]]
+    place: Place,
+    shape: Shape,
+    adam: Group,
+    hardest: Group,
+    algorithms: Mapping[str, list[Group]],
 ) -> Cell:
     target = float(np.median([_best_early(run) for run in adam.runs]))
     picked = {
@@ -131,6 +138,7 @@ def _cell(
             seconds=_to_target(group, target) * _cost(group),
             training_ratio=_ratio(group, adam, "training_loss"),
             test_ratio=_ratio(group, adam, "test_loss"),
+            hardest_ratio=_ratio(group, hardest, "training_loss"),
             cost=_cost(group) / _cost(adam),
         )
         for name, group in picked.items()

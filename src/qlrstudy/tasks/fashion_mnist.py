@@ -42,6 +42,7 @@ _PAPER = Task(
     likelihood=Categorical(),
     sampling=Examples(),
     evaluation_shape=BatchShape(10_000),
+    evaluations=20,
     adam_batch=BatchShape(50),
     accuracy=hits,
 )
