@@ -2,8 +2,8 @@
 
 A result agrees if it lies within three combined errors of the paper's. Where it does
 not, `explanations.csv` may say why, with the heading in the documentation that shows
-it. An explanation holds for at most `most_runs` runs, where few runs are the reason,
-and for differences of at most the share `within` of the paper's value.
+it. An explanation holds for differences of at most the share `within` of the paper's
+value.
 """
 
 import csv
@@ -220,7 +220,6 @@ def _explanation(
             and row["quantity"] == quantity.column
             and row["task"] in ("*", group.place.task)
             and row["algorithm"] in ("*", group.algorithm)
-            and len(group.runs) <= float(row["most_runs"] or math.inf)
             and share <= float(row["within"] or math.inf)
         )
         if fits:
