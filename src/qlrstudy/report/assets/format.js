@@ -20,6 +20,10 @@ function formatPower(exponent) {
   return `10${exponent < 0 ? "⁻" : ""}${digits}`;
 }
 
+function counted(count, noun) {
+  return `${count.toLocaleString("en-GB")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 function words(name) {
   return name.replaceAll("_", " ");
 }

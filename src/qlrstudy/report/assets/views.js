@@ -76,7 +76,7 @@ function sectionView(section) {
   const diverged = section.groups.reduce((sum, group) => sum + group.diverged, 0);
   return [
     element("div", {}, element("h1", {}, section.title), element("p", { class: "lead" },
-      `${runs} runs of ${names.length} algorithms${diverged ? `, ${diverged} of which diverged; those count with their last finite values` : ""}.`)),
+      `${counted(runs, "run")} of ${counted(names.length, "algorithm")}${diverged ? `, ${diverged} of which diverged; those count with their last finite values` : ""}.`)),
     ...section.caveats.map((text) => element("p", { class: "notice" }, `Not the paper's protocol: ${text}.`)),
     element("div", {}, legend(names, redraw, hover), element("p", { class: "hint" }, KEYS)),
     curveCard(section, "evaluations", "Loss and accuracy", "test_loss", charts),
@@ -123,7 +123,7 @@ function sweepCard(section, sweep, number) {
 function groupDetails(group) {
   const pre = element("pre", {}, element("code", {}, group.command));
   const values = Object.entries(group.setting).flatMap(([name, value]) => [element("dt", {}, words(name)), element("dd", {}, formatNumber(value, 6))]);
-  const ends = `${group.runs} runs${group.diverged ? `, ${group.diverged} diverged` : ""}${group.unfinished ? `; ${group.unfinished} more have not ended and are left out` : ""}`;
+  const ends = `${counted(group.runs, "run")}${group.diverged ? `, ${group.diverged} diverged` : ""}${group.unfinished ? `; ${group.unfinished} more have not ended and are left out` : ""}`;
   return element("details", {}, element("summary", {}, swatch(styleOf(group.algorithm)), element("span", {}, styleOf(group.algorithm).title), element("span", { class: "muted" }, ends)),
     element("dl", {}, ...values, element("dt", {}, "seeds"), element("dd", {}, group.seeds.join(", "))), pre,
     button("Copy command", () => copy(pre, group.command)));
