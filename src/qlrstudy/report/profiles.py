@@ -174,8 +174,15 @@ def _ratio(group: Group, adam: Group, quantity: str) -> float:
 
 
 def _cost(group: Group) -> float:
-    """Seconds of a step, the least over runs: whatever else a machine does adds."""
-    ends = [
-        (run.records["training_seconds"], run.records["step"]) for run in group.runs
-    ]
-    return min(float(time[-1] / max(step[-1], 1.0)) for time, step in ends)
+    """Seconds of a step, where whatever else the machine did shows least.
+
+    In a run the median from one evaluation to the next, which a pause does not move;
+    then the least over runs, since another load only adds.
+    """
+
+    def of(run: StoredRun) -> float:
+        seconds, steps = run.records["training_seconds"], run.records["step"]
+        stretches = np.diff(seconds) / np.diff(steps)
+        return float(np.median(stretches)) if len(stretches) else math.inf
+
+    return min(of(run) for run in group.runs)
