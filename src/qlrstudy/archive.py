@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from qlrstudy import tunings
 from qlrstudy.store import explained, runs
 
-POINTS = 12  # evaluations of a run: enough for a curve
+POINTS = 51  # evaluations of a run: all, but of paths that are drawn
 _DIGITS = 6
 _BOOKS = ("studies/*.json", *[f"{tunings.FOLDER}/*/{n}" for n in ("*.json", "*.jsonl")])
 
