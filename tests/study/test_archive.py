@@ -11,7 +11,7 @@ from qlrstudy.spec import Record
 from qlrstudy.store import RunDirectory, runs
 
 
-def _store(path, evaluations: int = 40):
+def _store(path, evaluations: int = 100):
     for name, status in (("a", "finished"), ("b", "diverged"), ("c", "interrupted")):
         directory = RunDirectory(path / name)
         directory.path.mkdir(parents=True)
@@ -32,8 +32,8 @@ def test_a_file_becomes_the_same_store_with_fewer_evaluations(tmp_path):
     assert {path.name: manifest for path, manifest in runs(back)} == known
     kept = RunDirectory(back / "a").records()
     assert len(kept) == archive.POINTS
-    assert (kept[0].step, kept[-1].step) == (0, 39)
-    assert kept[-1].test_loss == pytest.approx(13.0)
+    assert (kept[0].step, kept[-1].step) == (0, 99)
+    assert kept[-1].test_loss == pytest.approx(33.0)
     book = json.loads((back / "studies" / "some-paper.json").read_text())
     assert book == {"entries": []}
     assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 0
