@@ -13,14 +13,22 @@ from qlrstudy.tasks import (
     cifar_10,
     fashion_mnist,
     penn_treebank,
+    penn_treebank_characters,
     svhn,
     uci_energy,
     uci_protein,
 )
 
-ROOMS = (uci_energy, uci_protein, fashion_mnist, svhn, cifar_10, penn_treebank)
+ROOMS = (
+    uci_energy,
+    uci_protein,
+    fashion_mnist,
+    svhn,
+    cifar_10,
+    penn_treebank,
+    penn_treebank_characters,
+)
 TASKS = [task for room in ROOMS for task in room.SCALES.values()]
-TASKS += penn_treebank.CHARACTERS.values()
 PAPER = {room.SCALES["paper"].name: room.SCALES["paper"] for room in ROOMS}
 
 
@@ -93,7 +101,7 @@ def test_a_small_treebank_knows_the_common_words_only(real_data):
 
 
 def test_the_treebanks_characters_are_its_words_spelt(real_data):
-    data = penn_treebank.CHARACTERS["paper"].load(real_data)
+    data = penn_treebank_characters.SCALES["paper"].load(real_data)
     symbols = np.unique(data.train.inputs)
     assert symbols.size <= 50
     # The most common symbol parts the words.

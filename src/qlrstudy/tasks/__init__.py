@@ -7,6 +7,7 @@ from qlrstudy.tasks import (
     digits,
     fashion_mnist,
     penn_treebank,
+    penn_treebank_characters,
     rosenbrock,
     svhn,
     uci_energy,
@@ -23,5 +24,5 @@ TASKS: dict[str, dict[str, Task]] = {
     "svhn": svhn.SCALES,
     "cifar-10": cifar_10.SCALES,
     "penn-treebank": penn_treebank.SCALES,
-    "penn-treebank-characters": penn_treebank.CHARACTERS,
+    "penn-treebank-characters": penn_treebank_characters.SCALES,
 }

@@ -1,40 +1,19 @@
-"""Penn Treebank: the next word of newspaper text, by a GPT-2 trained from scratch.
-
-Or its next character, by a small one.
-"""
+"""Penn Treebank: the next word of newspaper text, by a GPT-2 trained from scratch."""
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 
 import jax.numpy as jnp
 
 from adamqlr.jax import Categorical
-from qlrstudy.data import read_set
-from qlrstudy.data.registry import PENN_TREEBANK
-from qlrstudy.data.text import characters, common_words, text_dataset
+from qlrstudy.data.text import common_words, load_treebank
 from qlrstudy.models import GPT2, hits, plain
 from qlrstudy.sampling import Windows
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
 
-_VOCABULARY, _COMMON, _CHARACTERS = 10_000, 2_000, 50
+_VOCABULARY, _COMMON = 10_000, 2_000
 
-Words = list[str]
-
-
-def _load(
-    options: DataOptions,
-    limit: tuple[int | None, int | None] = (None, None),
-    symbols: Callable[[Words, Words], Words] = lambda words, train: words,
-    vocabulary: int = _VOCABULARY,
-) -> Dataset:
-    """Read the text; `symbols` makes of its words, and the training text's, tokens."""
-    reading = read_set(PENN_TREEBANK, options)
-    parts = [reading.contents[f"ptb.{name}.txt"] for name in ("train", "valid", "test")]
-    train, validation, test = (symbols(words, parts[0]) for words in parts)
-    return text_dataset(
-        train, validation, test, reading, vocabulary=vocabulary, limit=limit
-    )
+_load = partial(load_treebank, vocabulary=_VOCABULARY)
 
 
 def _load_few(options: DataOptions) -> Dataset:
@@ -46,9 +25,6 @@ def _load_few(options: DataOptions) -> Dataset:
 
 _NETWORK = plain(GPT2(_VOCABULARY), (2,), jnp.int32)
 _NARROW = plain(GPT2(_COMMON, width=64, depth=2, heads=4, context=128), (2,), jnp.int32)
-_SPELLING = plain(
-    GPT2(_CHARACTERS, width=64, depth=2, heads=4, context=128), (2,), jnp.int32
-)
 
 _PAPER = Task(
     name="penn-treebank",
@@ -80,37 +56,16 @@ SCALES = {
         scale="laptop",
         budget=Budget(epochs=4),
         load=partial(
-            _load,
-            limit=(50_001, 10_001),
-            symbols=partial(common_words, count=_COMMON),
+            load_treebank,
             vocabulary=_COMMON,
+            symbols=partial(common_words, count=_COMMON),
+            limit=(50_001, 10_001),
         ),
         init=_NARROW.init,
         predict=_NARROW.predict,
         evaluation_shape=BatchShape(20, 50),
         adam_batch=BatchShape(10, 50),
         qlr_batch=BatchShape(10, 50),
-        evaluations=10,
-    ),
-}
-
-CHARACTERS = {
-    "paper": dataclasses.replace(
-        _PAPER,
-        name="penn-treebank-characters",
-        title="Penn Treebank (characters)",
-        budget=Budget(epochs=5),
-        load=partial(
-            _load,
-            limit=(100_001, 10_001),
-            symbols=lambda words, train: characters(words),
-            vocabulary=_CHARACTERS,
-        ),
-        init=_SPELLING.init,
-        predict=_SPELLING.predict,
-        evaluation_shape=BatchShape(20, 100),
-        adam_batch=BatchShape(10, 100),
-        qlr_batch=BatchShape(10, 100),
         evaluations=10,
     ),
 }
