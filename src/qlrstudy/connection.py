@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+_MEMORY = 0.75  # of an accelerator, which JAX takes at the start
+
 
 class Resources(NamedTuple):
     """What a run gets.
@@ -62,12 +64,21 @@ def connected(address: str | None) -> Iterator[None]:
         ray().shutdown()
 
 
-def environment(cores: float) -> dict[str, str]:
-    """Keep XLA to the cores it has, so that no run takes time from another."""
+def environment(cores: float, accelerators: float = 0.0) -> dict[str, str]:
+    """Keep XLA to what a run has of the machine, so that it takes none from another.
+
+    Args:
+        cores: of the run.
+        accelerators: likewise. Of a shared one it gets its part of the memory that
+            JAX takes at the start, which else is the same for each.
+    """
     count = max(1, int(cores))
     flags = os.environ.get("XLA_FLAGS", "")
     if count == 1:
         flags = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
     passed = {k: os.environ[k] for k in ("QLR_DATA",) if k in os.environ}
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    return passed | quiet | {"XLA_FLAGS": flags, "NPROC": str(count)}
+    limits = {"XLA_FLAGS": flags, "NPROC": str(count)}
+    if 0 < accelerators < 1:
+        limits["XLA_CLIENT_MEM_FRACTION"] = f"{_MEMORY * accelerators:.3g}"
+    return passed | quiet | limits

@@ -51,15 +51,17 @@ def hire(store: Path, mark: str, data: DataOptions, resources: Resources) -> Han
         data: where data may come from.
         resources: what it gets.
     """
+    accelerators = _accelerators(resources)
+    limits = connection.environment(resources.cores, accelerators)
     actor = (
         connection.ray()
         .remote(Worker)
         .options(
             num_cpus=resources.cores,
-            num_gpus=_accelerators(resources),
+            num_gpus=accelerators,
             # One call works while another one looks or stops it.
             max_concurrency=3,
-            runtime_env={"env_vars": connection.environment(resources.cores)},
+            runtime_env={"env_vars": limits},
         )
         .remote(store, mark, data)
     )

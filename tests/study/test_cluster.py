@@ -12,9 +12,9 @@ import pytest
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # loopback; before Ray is loaded
 
-from qlrstudy import cluster, repeat  # noqa: E402
+from qlrstudy import cluster, crew, repeat  # noqa: E402
 from qlrstudy.algorithms import ALGORITHMS  # noqa: E402
-from qlrstudy.connection import Resources, prepare  # noqa: E402
+from qlrstudy.connection import Resources, connected, environment, prepare  # noqa: E402
 from qlrstudy.jobs import Job, Queue  # noqa: E402
 from qlrstudy.provenance import contents  # noqa: E402
 from qlrstudy.settings import run_with  # noqa: E402
@@ -166,6 +166,24 @@ def test_a_killed_driver_leaves_the_rest_to_workers_that_do_not_see_its_store(
 
 def _written(store, name: str) -> int:
     return (store / name / "manifest.json").stat().st_mtime_ns
+
+
+def test_two_runs_share_one_accelerator(ray_cluster, tmp_path):
+    # Ray counts it, though there is none: where a run computes is JAX's to say.
+    node = ray_cluster.add_node(num_cpus=2, num_gpus=1)
+    half = Resources(address=ray_cluster.address, accelerators=0.5)
+    with connected(ray_cluster.address):
+        assert crew.room(half) == 2  # of three cores
+        assert crew.room(half._replace(accelerators=None)) == 1
+        assert crew.room(half._replace(accelerators=0.0)) == 3
+    ((_, ending),) = cluster.work(_jobs(1), tmp_path, DataOptions(), half)
+    ray_cluster.remove_node(node)
+    assert ending.status == "finished"
+
+
+def test_a_part_of_an_accelerator_is_a_part_of_its_memory():
+    assert environment(1, 0.5)["XLA_CLIENT_MEM_FRACTION"] == "0.375"
+    assert "XLA_CLIENT_MEM_FRACTION" not in environment(1, 1.0)
 
 
 def test_a_worker_keeps_to_its_group_then_takes_what_no_other_has():
