@@ -20,18 +20,21 @@ class Quality(NamedTuple):
 
 def evaluate(task: Task, params: Any, state: Any, split: Split) -> Quality:
     """Sweep a split in evaluation mode; each example, or token, counts once."""
-    plan = task.sampling.sweep(len(split.inputs), task.evaluation_shape)
     # Convolutions inside a compiled loop are slow on a CPU; see `loops`.
     if task.convolutional and jax.default_backend() == "cpu":
-        steps = zip(*plan, strict=True)
+        steps = zip(*_plan(task, split), strict=True)
         parts = [_batch(task)(params, state, split, *step) for step in steps]
         sums = jax.tree.map(lambda *all_: sum(all_), *parts)
     else:
-        sums = _sweep(task)(params, state, split, *plan)
-    loss, correct, total = map(float, sums)
+        sums = _sweep(task)(params, state, split)
+    loss, correct, total = map(float, jax.device_get(sums))
     return Quality(
         loss / total, float("nan") if task.accuracy is None else correct / total
     )
+
+
+def _plan(task: Task, split: Split) -> tuple[Array, Array]:
+    return task.sampling.sweep(len(split.inputs), task.evaluation_shape)
 
 
 def _sums(
@@ -59,8 +62,10 @@ def _batch(task: Task) -> Callable[..., Any]:
 @functools.cache
 def _sweep(task: Task) -> Callable[..., Any]:
     @jax.jit
-    def sweep(params: Any, state: Any, split: Split, *plan: Array) -> Any:
-        sums = jax.lax.map(lambda step: _sums(task, params, state, split, *step), plan)
+    def sweep(params: Any, state: Any, split: Split) -> Any:
+        sums = jax.lax.map(
+            lambda step: _sums(task, params, state, split, *step), _plan(task, split)
+        )
         return jax.tree.map(jnp.sum, sums)
 
     return sweep
