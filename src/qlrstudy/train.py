@@ -110,7 +110,10 @@ class _Training:
     def go(
         self, watch: Callable[[Progress], None], should_stop: Callable[[], bool]
     ) -> Outcome:
-        """Train to the end of the budget, divergence, or a wish to stop."""
+        """Train to the end of the budget, divergence, or a wish to stop.
+
+        A loss of zero is an end too: no gradient is left, only quotients of zeros.
+        """
         status = "running"
         while status == "running":
             sound = self._advance(self._next_stop())
@@ -121,7 +124,7 @@ class _Training:
             watch(self._progress(done))
             if not (sound and math.isfinite(self.record.training_loss)):
                 status = "diverged"
-            elif done >= 1:
+            elif done >= 1 or self.record.training_loss == 0:
                 status = "finished"
             elif should_stop():
                 status = "interrupted"

@@ -67,6 +67,16 @@ def test_divergence_ends_a_run_and_keeps_what_led_there(tmp_path):
     assert outcome.record.step == len(losses) < 60
 
 
+def test_a_loss_of_zero_ends_a_run_well(tmp_path):
+    # Gauss and Newton's step is exact in the valley; the next one would be NaN.
+    task, kfac = TASKS["rosenbrock"]["shown"], ALGORITHMS["kfac-untuned"]
+    run = Run(task, kfac, kfac.defaults, BatchShape(1), 0, Budget(steps=200))
+    outcome = train(run, task.load(DataOptions()), tmp_path)
+    assert outcome.status == "finished"
+    assert outcome.record.training_loss == 0
+    assert outcome.record.step < 200
+
+
 def test_both_training_losses_are_what_their_names_say(tmp_path):
     run = _run("sgd-minimal", steps=1, learning_rate=0.0)
     outcome = train(run, DATA, tmp_path)
