@@ -75,6 +75,16 @@ def test_a_sweep_is_recognised_by_what_was_run(tmp_path):
     assert all(line.values == (1e-4, 1e-3, 1e-2) for line in sweep.lines)
 
 
+def test_a_sweep_of_the_batch_may_start_elsewhere_than_at_the_choice(tmp_path):
+    for batch in (50, 100, 200):
+        setting = {"batch_size": batch, "learning_rate": 0.1}
+        write_run(tmp_path, hyperparameters=setting, losses=(1.0, 0.5))
+    write_run(tmp_path, hyperparameters={"batch_size": 50, "learning_rate": 0.01})
+    (sweep,) = sweeps(_groups(tmp_path))
+    assert sweep.setting == "batch_size"
+    assert sweep.lines[0].values == (50, 100, 200)
+
+
 def test_factors_that_are_each_others_inverse_are_one_setting(tmp_path):
     for factor in (1.0, 1.5, 2.0):
         setting = {"damping_increase": factor, "damping_decrease": 1 / factor}

@@ -78,9 +78,10 @@ def _lines(same: Sequence[Group], name: str) -> tuple[Line, ...]:
     long = {rest: line for rest, line in fixed.items() if len(line) >= _FEWEST}
     if name == "batch_size":
         # A grid over the batch and a setting is drawn along the setting; along the
-        # batch, only what was chosen.
+        # batch, only what was chosen. What is no grid may start elsewhere.
         best = chosen(same)
-        long = {k: v for k, v in long.items() if best in v.values()}
+        through = {k: v for k, v in long.items() if best in v.values()}
+        long = through or (long if len(long) == 1 else {})
     lines = [_line(points, name) for points in long.values()]
     best_first = sorted(lines, key=lambda line: (-len(line.values), line.shape))
     rest = {_others(line, name) for line in best_first[:1]}
