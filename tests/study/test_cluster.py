@@ -26,7 +26,7 @@ from qlrstudy.tasks import TASKS  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
 
 DIGITS = TASKS["digits"]["paper"]
-COUNT, STEPS = 3, 3000
+COUNT, STEPS = 3, 20_000  # long enough for two to be seen at work
 RUN = run_with(
     DIGITS,
     ALGORITHMS["sgd-minimal"],
