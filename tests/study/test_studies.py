@@ -65,7 +65,9 @@ def test_a_step_that_was_measured_has_a_price(tmp_path):
 
 def test_what_was_never_measured_is_counted_run_by_run(tmp_path):
     tuned = Tuned(samples=9, resource="epochs")
-    trials, runs = _lines(tmp_path, Cell("diabetes", "dowg", tuned, repetitions=3))
+    trials, runs = _lines(
+        tmp_path, Cell("diabetes", "baydin-sgd", tuned, repetitions=3)
+    )
     assert (trials.estimate.unknown, trials.missing) == (9, 9)
     assert (runs.estimate.unknown, runs.missing) == (3, 3)
     assert trials.estimate.seconds == runs.estimate.seconds == 0
