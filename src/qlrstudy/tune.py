@@ -204,18 +204,17 @@ class Search:
             event = "finished"
         if event == "diverged":
             loss = float("inf")
-        if event in ("diverged", "finished"):
-            self._count_in(trial, at, min(loss, _WORST))
+            self._count_as_worst(trial, at)
         self._log(Entry(trial, event, at, loss))
         return () if self.is_open() else self._finish()
 
-    def _count_in(self, trial: int, at: float, loss: float) -> None:
-        """Let a trial that ended early stand in the rung that it did not reach."""
+    def _count_as_worst(self, trial: int, at: float) -> None:
+        """Let a diverged trial stand in the rung that it did not reach."""
         later = [milestone for milestone in self.asha.milestones if milestone > at]
         if later:
-            goes_on = self.asha.goes_on(trial, later[0], loss)
+            goes_on = self.asha.goes_on(trial, later[0], _WORST)
             event = "continue" if goes_on else "stop"
-            self.directory.append(Entry(trial, event, later[0], loss, later[0]))
+            self.directory.append(Entry(trial, event, later[0], _WORST, later[0]))
 
     def _score(self, record: Record) -> tuple[float, float]:
         values = record._asdict()
