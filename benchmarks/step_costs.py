@@ -3,8 +3,8 @@
     python benchmarks/step_costs.py STORE [STORE ...]
 
 Takes it from the runs of stores, the trials of tunings among them, and writes
-`src/qlrstudy/step_costs.csv`: rows measured anew replace the old ones, others stay. Of
-several runs the fastest counts: what else the machine does can only add time.
+`src/qlrstudy/step_costs.csv` anew. Of several runs the fastest counts: what else the
+machine does can only add time.
 """
 
 import argparse
@@ -40,16 +40,14 @@ def main() -> None:
     for store in options.stores:
         for key, pace in paces(store):
             measured[key] = min(pace, measured.get(key, pace))
-    known = csv.reader(TABLE.read_text().splitlines()[1:])
-    table = {tuple(row[:-1]): row[-1] for row in known}
-    table |= {key: f"{pace:.3g}" for key, pace in measured.items()}
     # By number where it is one.
     order = lambda key: (*key[:3], float(key[3]), float(key[4] or 0))
     with TABLE.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((*KEYS, "seconds"))
-        writer.writerows((*key, table[key]) for key in sorted(table, key=order))
-    print(f"{len(measured)} rows measured, {len(table)} in {TABLE}")
+        for key in sorted(measured, key=order):
+            writer.writerow((*key, f"{measured[key]:.3g}"))
+    print(f"{len(measured)} rows in {TABLE}")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def _lines(store, *cells: Cell) -> list[estimate.Line]:
 
 
 def test_a_step_that_was_measured_has_a_price(tmp_path):
-    (line,) = _lines(tmp_path, Cell("rosenbrock", "adam-untuned", repetitions=7))
+    (line,) = _lines(tmp_path, Cell("rosenbrock", "adam", {}, repetitions=7))
     step = line.estimate.seconds / (7 * 200)
     assert line.missing == 7 and line.estimate.unknown == 0
     assert line.estimate.sources == {"step_costs.csv"}
