@@ -5,12 +5,10 @@ from adamqlr.jax.curvature import (
     Fisher,
     GaussNewton,
     Hessian,
-    Look,
     OutputMetric,
     Point,
     Probe,
     Subsampled,
-    Trial,
 )
 from adamqlr.jax.likelihoods import (
     Bernoulli,
@@ -18,37 +16,41 @@ from adamqlr.jax.likelihoods import (
     Gaussian,
     Likelihood,
     Poisson,
-    Scale,
 )
-from adamqlr.jax.memory import Seen
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr, paper_adamqlr, sgdqlr
-from adamqlr.jax.state import QLRState, StepInfo
-from adamqlr.jax.training import Trainer, TrainingState, trainer
-from adamqlr.jax.transform import qlr
+from adamqlr.jax.training import Trainer, TrainingState, TrainStep, train_step, trainer
+from adamqlr.jax.transform import QLRState, qlr
 from adamqlr.rules import Limit
+from adamqlr.settings import PAPER, Damping, KLBudget, Rule
+from adamqlr.step import Look, Memory, Scale, StepInfo, Trial
 
 __all__ = [
+    "PAPER",
     "Bernoulli",
     "Categorical",
     "Curvature",
+    "Damping",
     "Fisher",
     "GaussNewton",
     "Gaussian",
     "Hessian",
+    "KLBudget",
     "Likelihood",
     "Limit",
     "Look",
+    "Memory",
     "Objective",
     "OutputMetric",
     "Point",
     "Poisson",
     "Probe",
     "QLRState",
+    "Rule",
     "Scale",
-    "Seen",
     "StepInfo",
     "Subsampled",
+    "TrainStep",
     "Trainer",
     "TrainingState",
     "Trial",
@@ -56,5 +58,6 @@ __all__ = [
     "paper_adamqlr",
     "qlr",
     "sgdqlr",
+    "train_step",
     "trainer",
 ]

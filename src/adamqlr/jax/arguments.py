@@ -1,24 +1,28 @@
 """The arguments of `update`, checked where users hand them over."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 
-from adamqlr.jax.curvature import ValueFn, scalar_dtype
+from adamqlr.jax.curvature import ValueFn
+from adamqlr.jax.scalars import scalar_dtype
 
 
 def checked_arguments(
-    params: Any, value: Array | None, grad: Any, value_fn: ValueFn | None
+    params: optax.Params | None,
+    value: Array | None,
+    grad: optax.Updates | None,
+    value_fn: ValueFn | None,
 ) -> tuple[Float[Array, ""], ValueFn]:
     """Refuse a call without all it needs, saying what to pass."""
     given = {"params": params, "value": value, "grad": grad, "value_fn": value_fn}
     missing = [name for name, argument in given.items() if argument is None]
     if value is None or value_fn is None or missing:
         raise ValueError(
-            f"update lacks {', '.join(missing)}: call update(grad, state, params, "
-            "value=value, grad=grad, value_fn=objective), where value, grad = "
+            f"update lacks {', '.join(missing)}: call train_step(optimiser, "
+            "objective, params, state), or update(grad, state, params, value=value, "
+            "grad=grad, value_fn=objective), where value, grad = "
             "jax.value_and_grad(objective)(params)"
         )
     if jnp.shape(value) != ():

@@ -11,28 +11,16 @@ be registered.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Shaped
 
+from adamqlr.step import Scale
+
 Average = Callable[[Float[Array, "*examples"]], Float[Array, ""]]
-
-
-class Scale(NamedTuple):
-    """The targets of one batch, over all examples and outputs.
-
-    Attributes:
-        mean: of the targets.
-        variance: of the targets around it.
-        error: mean square of their distance to the predictions.
-    """
-
-    mean: Float[Array, ""]
-    variance: Float[Array, ""]
-    error: Float[Array, ""]
 
 
 class Likelihood(Protocol):

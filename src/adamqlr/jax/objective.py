@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import optax
+from jaxtyping import Array, Float, PyTree
 
-from adamqlr.jax.likelihoods import Likelihood, Scale
+from adamqlr.jax.likelihoods import Likelihood
+from adamqlr.step import Batch
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no hash, jit wants one
@@ -45,23 +46,25 @@ class Objective:
         1.25
     """
 
-    predict: Callable[[Any, Any], Any]
+    predict: Callable[[optax.Params, PyTree], PyTree]
     likelihood: Likelihood
-    inputs: Any
-    targets: Any
+    inputs: PyTree
+    targets: PyTree
     weights: Array | None = None
     has_aux: bool = False
 
-    def __call__(self, params: Any) -> Float[Array, ""]:
+    def __call__(self, params: optax.Params) -> Float[Array, ""]:
         """The loss alone, as `value_fn` wants it."""
         return self.with_aux(params)[0]
 
-    def with_aux(self, params: Any) -> tuple[Float[Array, ""], Any]:
+    def with_aux(self, params: optax.Params) -> tuple[Float[Array, ""], PyTree]:
         """The loss and `predict`'s aux, for `value_and_grad(..., has_aux=True)`."""
         loss, (_, aux) = self.with_outputs(params)
         return loss, aux
 
-    def with_outputs(self, params: Any) -> tuple[Float[Array, ""], tuple[Any, Any]]:
+    def with_outputs(
+        self, params: optax.Params
+    ) -> tuple[Float[Array, ""], tuple[PyTree, PyTree]]:
         """The loss, and beside it the outputs and `predict`'s aux.
 
         An update that is handed the outputs (`outputs=...`) need not evaluate the
@@ -71,11 +74,11 @@ class Objective:
         outputs, aux = predicted if self.has_aux else (predicted, None)
         return self.loss(outputs), (outputs, aux)
 
-    def loss(self, outputs: Any) -> Float[Array, ""]:
+    def loss(self, outputs: PyTree) -> Float[Array, ""]:
         """The mean loss of outputs on this batch."""
         return self.average(self.likelihood.loss(outputs, self.targets))
 
-    def outputs(self, params: Any) -> Any:
+    def outputs(self, params: optax.Params) -> PyTree:
         """The network's outputs on this batch."""
         predicted = self.predict(params, self.inputs)
         return predicted[0] if self.has_aux else predicted
@@ -96,13 +99,20 @@ class Objective:
         total = jnp.sum(jnp.broadcast_to(weights, values.shape))
         return jnp.sum(weighted) / jnp.where(total == 0, 1, total)
 
-    def examples(self, params: Any) -> Float[Array, ""]:
+    def batch(self, outputs: PyTree, loss: Float[Array, ""]) -> Batch:
+        """What the likelihood says about this batch, given its outputs and loss."""
+        return Batch(
+            examples=self._examples(outputs),
+            scale=self.likelihood.scale(loss, self.targets, self.average),
+            least=self.likelihood.least(self.targets, self.average),
+        )
+
+    def _examples(self, outputs: PyTree) -> Float[Array, ""]:
         r"""How many examples the mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
 
         Their number without weights; of a mask, how many it keeps (Kish 1965). Never
         below one, which a batch of none would have.
         """
-        outputs = jax.eval_shape(self.outputs, params)
         losses = jax.eval_shape(self.likelihood.loss, outputs, self.targets)
         if self.weights is None:
             return jnp.asarray(losses.size, losses.dtype)
@@ -111,14 +121,6 @@ class Objective:
         square = jnp.sum(jnp.square(weights))
         effective = jnp.sum(weights) ** 2 / jnp.where(square == 0, 1, square)
         return each * jnp.maximum(effective, 1)
-
-    def scale(self, loss: Float[Array, ""]) -> Scale | None:
-        """Of the targets, where the likelihood leaves it open."""
-        return self.likelihood.scale(loss, self.targets, self.average)
-
-    def least(self) -> float | Array | None:
-        """The least loss that this batch's targets allow, where it is known."""
-        return self.likelihood.least(self.targets, self.average)
 
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example.

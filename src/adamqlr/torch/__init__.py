@@ -1,16 +1,16 @@
 """AdamQLR as a `torch.optim.Optimizer`: Adam says where to go, a model says how far."""
 
 from adamqlr.rules import Limit
+from adamqlr.settings import PAPER, Damping, KLBudget, Rule
+from adamqlr.step import Look, Scale, StepInfo, Trial
 from adamqlr.torch.curvature import (
     Curvature,
     Fisher,
     GaussNewton,
     Hessian,
-    Look,
     OutputMetric,
     Probe,
     Subsampled,
-    Trial,
 )
 from adamqlr.torch.directions import Direction, direction_of
 from adamqlr.torch.likelihoods import (
@@ -19,25 +19,26 @@ from adamqlr.torch.likelihoods import (
     Gaussian,
     Likelihood,
     Poisson,
-    Scale,
 )
 from adamqlr.torch.objective import Accumulated, Objective
 from adamqlr.torch.optimisers import SGDQLR, AdamQLR, PaperAdamQLR
 from adamqlr.torch.point import Point
-from adamqlr.torch.rule import QLR
-from adamqlr.torch.step import StepInfo
+from adamqlr.torch.qlr import QLR
 
 __all__ = [
+    "PAPER",
     "Accumulated",
     "AdamQLR",
     "Bernoulli",
     "Categorical",
     "Curvature",
+    "Damping",
     "Direction",
     "Fisher",
     "GaussNewton",
     "Gaussian",
     "Hessian",
+    "KLBudget",
     "Likelihood",
     "Limit",
     "Look",
@@ -48,6 +49,7 @@ __all__ = [
     "Poisson",
     "Probe",
     "QLR",
+    "Rule",
     "SGDQLR",
     "Scale",
     "StepInfo",

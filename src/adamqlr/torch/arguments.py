@@ -7,15 +7,14 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adamqlr import rules
+from adamqlr.settings import check_range
 from adamqlr.torch.objective import Accumulated, Closure, Objective
 
 
-def check_settings(settings: dict[str, Any]) -> None:
-    """Refuse settings out of range, the rule's and those that torch adds."""
-    rules.check_settings(settings)
-    rules.check_range("lr", settings["lr"], 0)
-    rules.check_range("weight_decay", settings["weight_decay"], 0)
+def check_group(group: dict[str, Any]) -> None:
+    """Refuse a parameter group's own settings where they are out of range."""
+    check_range("lr", group["lr"], 0)
+    check_range("weight_decay", group["weight_decay"], 0)
 
 
 def checked_closure(

@@ -6,49 +6,20 @@ and means the point's, hence normalised like its loss.
 """
 
 import dataclasses
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from adamqlr import rules
+from adamqlr.rules import Scalar
+from adamqlr.settings import check_range
+from adamqlr.step import Look, Trial
 from adamqlr.torch.objective import Objective
-from adamqlr.torch.point import (
-    Point,
-    as_objective,
-    bare,
-    inner_product,
-    scalar_dtype,
-)
+from adamqlr.torch.point import Point, as_objective, bare
 from adamqlr.torch.products import tangents
-
-
-class Trial(NamedTuple):
-    r"""The loss seen at a distance.
-
-    Attributes:
-        distance: $h$.
-        change: $f(\theta - h d) - f(\theta)$ of the whole batch; `None` if only a part
-            was looked at, whose slope is not the batch's.
-    """
-
-    distance: Tensor
-    change: Tensor | None
-
-
-class Look(NamedTuple):
-    r"""What one look along a direction shows, in float64 on the CPU.
-
-    Attributes:
-        curvature: $d^\top C d$.
-        trial: the loss at a distance, if it came with the curvature at no cost; `None`
-            if it takes an evaluation of its own, which then is best spent on the step
-            that was chosen.
-    """
-
-    curvature: Tensor
-    trial: Trial | None = None
+from adamqlr.torch.scalars import inner_product, scalar_dtype
 
 
 class Curvature(Protocol):
@@ -58,7 +29,7 @@ class Curvature(Protocol):
     step's size; it is there for those that evaluate the model at a distance.
     """
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         r"""Measure $d^\top C d$ of the batch that the point belongs to."""
         ...
 
@@ -85,7 +56,7 @@ class Fisher:
         with torch.autocast(outputs.device.type, enabled=False):
             return objective.sum(objective.likelihood.fisher(outputs, tangent))
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         return _pulled_back(self, point, direction)
 
@@ -108,7 +79,7 @@ class GaussNewton:
             (bend,) = torch.autograd.grad(slope, s)
         return bend
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         return _pulled_back(self, point, direction)
 
@@ -147,11 +118,11 @@ class Probe:
 
     metric: OutputMetric = Fisher()
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         for part in point.parts:
             as_objective("Probe", part)
-        distance = max(reach, _shortest_probe(point, direction))
+        distance = rules.maximum(_shortest_probe(point, direction), reach)
         moved = point.outputs_at(direction, distance)
         along = [
             (z.to(scalar_dtype([z])) - there.to(scalar_dtype([z]))) / distance
@@ -162,18 +133,18 @@ class Probe:
             point.loss_sums(point.outputs),
             point.loss_sums(moved),
         )
-        trial = Trial(torch.tensor(distance, dtype=torch.float64), there - loss)
-        return Look(curvature, trial)
+        return Look(curvature, Trial(distance, there - loss))
 
 
-def _shortest_probe(point: Point, direction: list[Tensor]) -> float:
+def _shortest_probe(point: Point, direction: list[Tensor]) -> Tensor:
     # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
     params = point.params
     epsilon = max(torch.finfo(dtype).eps for dtype in _computing_dtypes(params))
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)
-    size, length = [float(square.sqrt()) for square in point.agreed(*squares)]
-    return epsilon**0.5 * (size + 0.01 * numbers**0.5) / (length or 1)
+    size, length = [square.sqrt() for square in point.agreed(*squares)]
+    shortest = epsilon**0.5 * (size + 0.01 * numbers**0.5)
+    return shortest / torch.where(length == 0, 1, length)
 
 
 def _computing_dtypes(params: list[Tensor]) -> set[torch.dtype]:
@@ -202,7 +173,7 @@ class Hessian:
 
     signed: bool = False
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         bends = []
         for part, start in zip(point.parts, point.starts, strict=True):
@@ -242,9 +213,9 @@ class Subsampled:
     every: int
 
     def __post_init__(self) -> None:
-        rules.check_range("every", self.every, 1)
+        check_range("every", self.every, 1)
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         look = self.curvature.look(point.part(self.every), direction, reach)
         if look.trial is None:

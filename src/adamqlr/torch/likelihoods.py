@@ -10,31 +10,19 @@ be registered.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from adamqlr.step import Scale
 
 # No class number: what to leave out of a mean is for weights to say.
 _NONE = torch.iinfo(torch.int64).min
 
 # Mean over the whole batch of a number for each example, given by micro-batches.
 Average = Callable[[list[Tensor]], Tensor]
-
-
-class Scale(NamedTuple):
-    """The targets of one batch, over all examples and outputs.
-
-    Attributes:
-        mean: of the targets.
-        variance: of the targets around it.
-        error: mean square of their distance to the predictions.
-    """
-
-    mean: Tensor
-    variance: Tensor
-    error: Tensor
 
 
 @runtime_checkable

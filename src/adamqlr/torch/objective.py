@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from adamqlr.rules import Scalar, where
 from adamqlr.torch.losses import as_likelihood, kept_examples
+from adamqlr.torch.scalars import wide
 
 
 class Tally(NamedTuple):
     r"""What a weighted mean is over: $\sum_i w_i$ and $\sum_i w_i^2$."""
 
-    total: float
-    squares: float
+    total: Scalar
+    squares: Scalar
 
 
 class Objective:
@@ -76,7 +78,7 @@ class Objective:
     def __call__(self) -> Tensor:
         """The loss at the model's parameters, with its graph."""
         values = self.losses(self.predict(self.model))
-        return self.sum(values) / (self.tally(values).total or 1)
+        return self.sum(values) / at_least_something(self.tally(values).total)
 
     def predict(self, model: Callable[..., Any]) -> Tensor:
         """The outputs of the model, or of one that stands in for it."""
@@ -113,9 +115,8 @@ class Objective:
         if self.weights is None:
             return Tally(values.numel(), values.numel())
         each = values.numel() / max(self.weights.numel(), 1)
-        weights = self.weights.double()
-        sums = torch.stack([weights.sum(), weights.square().sum()]).tolist()
-        return Tally(each * sums[0], each * sums[1])
+        weights = wide(self.weights)
+        return Tally(each * weights.sum(), each * weights.square().sum())
 
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example."""
@@ -182,6 +183,11 @@ class Closure:
     def tally(self, values: Tensor) -> Tally:
         """See `Objective`."""
         return Tally(1, 1)
+
+
+def at_least_something(total: Scalar) -> Scalar:
+    """What to divide a sum by: one where there is nothing, whose sum is zero."""
+    return where(total == 0, 1, total)
 
 
 def _aligned(weights: Tensor, values: Tensor) -> Tensor:

@@ -38,6 +38,10 @@ class Start:
             _set_random_states(self.devices, random)
             _set_buffers(buffers)
 
+    def restore_buffers(self) -> None:
+        """Take back what the evaluation left in the model's buffers."""
+        _set_buffers(self.buffers)
+
 
 _Buffer = tuple[nn.Module, str, Tensor, Tensor]
 
@@ -75,7 +79,7 @@ def _set_random_states(devices: list[torch.device], states: list[Tensor]) -> Non
 
 @contextlib.contextmanager
 def shifted(
-    params: list[Tensor], direction: list[Tensor], distance: float
+    params: list[Tensor], direction: list[Tensor], distance: Tensor
 ) -> Iterator[None]:
     r"""Have the parameters at $\theta - h d$ for a while, then bit for bit at $\theta$.
 
@@ -84,7 +88,8 @@ def shifted(
     """
     with torch.no_grad():
         kept = [param.data for param in params]
-        there = torch._foreach_add(kept, direction, alpha=-distance)
+        there = torch._foreach_mul(direction, -distance)
+        torch._foreach_add_(there, kept)
         try:
             _exchange(params, list(there))
             yield
@@ -100,7 +105,8 @@ def _exchange(params: list[Tensor], contents: list[Tensor]) -> None:
 
 
 @torch.no_grad()
-def move(params: list[Tensor], direction: list[Tensor], distance: float) -> None:
-    """Move parameters in place."""
-    torch._foreach_add_(params, direction, alpha=distance)
+def move(params: list[Tensor], direction: list[Tensor], step_size: Tensor) -> None:
+    r"""Move parameters by $-\alpha d$ in place; the direction is used up."""
+    torch._foreach_mul_(direction, -step_size)
+    torch._foreach_add_(params, direction)
     torch.clear_autocast_cache()
