@@ -154,7 +154,7 @@ def kl_allowance(budget: Scalar, decay: Scalar, seen: Scalar) -> Scalar:
         decay: $p$; zero for an allowance that stays.
         seen: $n$, examples seen so far, those of this batch among them.
     """
-    return budget / seen**decay
+    return quotient(budget, seen**decay)
 
 
 def excess(divergence: Scalar, allowed: Scalar) -> Scalar:

@@ -186,8 +186,14 @@ def begin(rule: Rule) -> Memory:
 
 
 def is_due(rule: Rule, memory: Memory) -> Truth:
-    """Whether the next step is one that looks along its direction."""
-    return rule.look_every == 1 or memory.steps % rule.look_every == 0
+    """Whether the next step is one that looks along its direction.
+
+    While no curvature was seen (the first look was refused, say) every step is: the
+    running mean would else be a curvature of zero.
+    """
+    if rule.look_every == 1:
+        return True
+    return (memory.steps % rule.look_every == 0) | (memory.curvature == 0)
 
 
 def propose(

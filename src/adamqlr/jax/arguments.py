@@ -14,11 +14,11 @@ def checked_arguments(
     value: Array | None,
     grad: optax.Updates | None,
     value_fn: ValueFn | None,
-) -> tuple[Float[Array, ""], ValueFn]:
+) -> tuple[Float[Array, ""], optax.Params, ValueFn]:
     """Refuse a call without all it needs, saying what to pass."""
     given = {"params": params, "value": value, "grad": grad, "value_fn": value_fn}
     missing = [name for name, argument in given.items() if argument is None]
-    if value is None or value_fn is None or missing:
+    if params is None or value is None or value_fn is None or missing:
         raise ValueError(
             f"update lacks {', '.join(missing)}: call train_step(optimiser, "
             "objective, params, state), or update(grad, state, params, value=value, "
@@ -39,4 +39,4 @@ def checked_arguments(
             "value_fn must be a function of the parameters that returns the loss, "
             f"got {type(value_fn).__name__}"
         )
-    return jnp.asarray(value, scalar_dtype(params)), value_fn
+    return jnp.asarray(value, scalar_dtype(params)), params, value_fn

@@ -3,12 +3,13 @@
 import jax
 import jax.numpy as jnp
 import optax
+from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
 from adamqlr import rules
 
 rules.where.register(jax.Array, jnp.where)
-rules.where.register(jax.core.Tracer, jnp.where)
+rules.where.register(Tracer, jnp.where)
 
 
 def scalar_dtype(tree: PyTree) -> jnp.dtype:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from adamqlr import step
 from adamqlr.jax.arguments import checked_arguments
@@ -98,7 +98,7 @@ def qlr(
 
     def update(
         updates: optax.Updates,
-        state: QLRState,
+        state: PyTree,
         params: optax.Params | None = None,
         *,
         value: Array | None = None,
@@ -107,22 +107,21 @@ def qlr(
         outputs: PyTree = None,
         **extra: Any,
     ) -> tuple[optax.Updates, QLRState]:
-        loss, value_fn = checked_arguments(params, value, grad, value_fn)
-        sound = jnp.isfinite(loss) & jnp.isfinite(inner_product(updates, updates))
+        loss, params, value_fn = checked_arguments(params, value, grad, value_fn)
         extra |= {"value": value, "grad": grad, "value_fn": value_fn}
         direction, base_state = base.update(updates, state.base, params, **extra)
+        slope = inner_product(grad, direction)
+        square_norm = inner_product(direction, direction)
+        sound = _all_finite(loss, slope, square_norm, inner_product(updates, updates))
 
         batch, outputs = _batch(rule, value_fn, params, outputs, loss)
-        point, looked = (
-            Point(value_fn, params, outputs),
-            step.is_due(rule, state.memory),
-        )
-        reach = state.memory.reach
+        point, reach = Point(value_fn, params, outputs), state.memory.reach
+        looked = step.is_due(rule, state.memory)
         look = _if(looked, lambda: curvature.look(point, direction, reach))
         measured = Measurement(
             loss=loss,
-            slope=inner_product(grad, direction),
-            square_norm=inner_product(direction, direction),
+            slope=slope,
+            square_norm=square_norm,
             curvature=look.curvature,
             looked=looked,
             sound=sound,
@@ -132,16 +131,14 @@ def qlr(
         proposal = step.propose(rule, state.memory, measured)
         trial = look.trial
         if trial is None and rule.damping is not None:
-            there = _moved(params, direction, proposal.step_size)
+            there = optax.apply_updates(params, _moves(direction, proposal.step_size))
             change = _if(looked, lambda: jnp.asarray(value_fn(there)) - loss)
             trial = Trial(proposal.step_size, change)
         memory, info = step.judge(rule, state.memory, measured, proposal, trial)
 
         # What a batch that is not finite left behind must not stay.
         base_state = optax.tree.where(sound, base_state, state.base)
-        still = jnp.equal(info.step_size, 0)
-        move = lambda leaf: jnp.where(still, 0, -info.step_size * leaf)
-        move = jax.tree.map(lambda d: move(d).astype(d.dtype), direction)
+        move = _moves(direction, info.step_size)
         return move, _cast_like(QLRState(base_state, memory, info), state)
 
     return optax.GradientTransformationExtraArgs(init, update)
@@ -160,6 +157,10 @@ def _batch(
     objective = as_objective("Rule.budget", value_fn)
     outputs = objective.outputs(params) if outputs is None else outputs
     return objective.batch(outputs, loss), outputs
+
+
+def _all_finite(*scalars: Float[Array, ""]) -> Bool[Array, ""]:
+    return jnp.isfinite(jnp.stack(scalars)).all()
 
 
 def _if(condition: Truth, evaluate: Callable[[], PyTree]) -> PyTree:
@@ -181,8 +182,10 @@ def _cast_like(new: QLRState, old: QLRState) -> QLRState:
     )
 
 
-def _moved(
-    params: optax.Params, direction: optax.Updates, step_size: Float[Array, ""]
-) -> optax.Params:
-    step = lambda leaf: (-step_size * leaf).astype(leaf.dtype)
-    return optax.apply_updates(params, jax.tree.map(step, direction))
+def _moves(direction: optax.Updates, step_size: Float[Array, ""]) -> optax.Updates:
+    r"""$-\alpha d$; zero for a step size of zero, whatever the direction holds."""
+
+    def move(leaf: Array) -> Array:
+        return jnp.where(step_size == 0, 0, -step_size * leaf).astype(leaf.dtype)
+
+    return jax.tree.map(move, direction)

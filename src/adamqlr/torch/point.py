@@ -152,14 +152,14 @@ def gradient(
     r"""Fill the parameters' `grad` with $\nabla f$ and keep what a look needs."""
     starts, outputs, losses = [], [], []
     # Processes must agree on it before they know each other's examples.
-    scale = None if _process_group(objective.parts[0].model) is None else 1.0
+    scale, alone = 1.0, _process_group(objective.parts[0].model) is None
     for number, part in enumerate(objective.parts):
         last = number == len(objective.parts) - 1
         starts.append(Start(part.model))
         with torch.enable_grad(), _synchronised(part.model, last):
             predicted = part.predict(part.model)  # type: ignore[arg-type]
             values = part.losses(predicted)
-            if scale is None:
+            if number == 0 and alone:
                 scale = at_least_something(part.tally(values).total)
             with torch.autocast(values.device.type, enabled=False):
                 (part.sum(values) / scale).backward()

@@ -144,9 +144,11 @@ class QLR(torch.optim.Optimizer):
         params, memory = point.params, self._recall(point.home)
 
         grads, updates = self._updates(params)
-        (update_norm,) = point.agreed(inner_product(updates, updates))
+        # Clipping may have hidden what is not finite in the gradients themselves.
+        made_of = [updates] if self.clip is None else [updates, grads]
+        norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
         # The step's one wait for the device: what is not finite may enter no memory.
-        sound = bool(point.loss.isfinite() & update_norm.isfinite())
+        sound = bool(torch.stack([point.loss, *norms]).isfinite().all())
         if not sound:
             point.restore_buffers()
         direction = self._directions(params, updates) if sound else updates
@@ -160,7 +162,7 @@ class QLR(torch.optim.Optimizer):
         for param in params:
             param.grad = None
 
-        looked = sound and method.is_due(self.rule, memory)
+        looked = sound and bool(method.is_due(self.rule, memory))
         look = Look(torch.full_like(slope, torch.nan))
         if looked:
             look = self.curvature.look(point, direction, memory.reach)
