@@ -139,23 +139,14 @@ class Probe:
 def _shortest_probe(point: Point, direction: list[Tensor]) -> Tensor:
     # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
     params = point.params
-    epsilon = max(torch.finfo(dtype).eps for dtype in _computing_dtypes(params))
+    casts = [dtype for start in point.starts for dtype in start.casts.values()]
+    dtypes = {param.dtype for param in params} | {d for d in casts if d is not None}
+    epsilon = max(torch.finfo(dtype).eps for dtype in dtypes)
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)
     size, length = [square.sqrt() for square in point.agreed(*squares)]
     shortest = epsilon**0.5 * (size + 0.01 * numbers**0.5)
     return shortest / torch.where(length == 0, 1, length)
-
-
-def _computing_dtypes(params: list[Tensor]) -> set[torch.dtype]:
-    """The types in which the model computes, autocast's among them."""
-    devices = {param.device.type for param in params}
-    casts = {torch.get_autocast_dtype(d) for d in devices if _autocasts(d)}
-    return {param.dtype for param in params} | casts
-
-
-def _autocasts(device: str) -> bool:
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,10 +53,11 @@ class Point:
         starts: list[Start],
         outputs: list[Tensor],
         losses: list[Tensor],
+        group: torch.distributed.ProcessGroup | None = None,
     ):
         self.parts, self.params = tuple(parts), params
         self.starts, self.outputs = starts, outputs
-        self.group = _process_group(self.parts[0].model)
+        self.group = group or _process_group(self.parts[0].model)
         self.home = home(params)
         tallies = [p.tally(v) for p, v in zip(self.parts, losses, strict=True)]
         counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]

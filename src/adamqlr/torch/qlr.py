@@ -8,14 +8,15 @@ its type; it is the same in every group.
 # pyright: reportPrivateImportUsage=false
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from adamqlr import step as method
-from adamqlr.rules import Limit
+from adamqlr.rules import Limit, Truth
 from adamqlr.settings import Rule
 from adamqlr.step import Look, Measurement, Memory, Proposal, StepInfo, Trial
 from adamqlr.torch.arguments import (
@@ -26,8 +27,9 @@ from adamqlr.torch.arguments import (
 )
 from adamqlr.torch.curvature import Curvature, Probe
 from adamqlr.torch.directions import Direction, adam, sgd
-from adamqlr.torch.objective import Accumulated, Objective
+from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.point import Point, gradient
+from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
 from adamqlr.torch.scalars import inner_product, scalar_dtype, wide
 
@@ -99,6 +101,7 @@ class QLR(torch.optim.Optimizer):
         self.direction, self.curvature, self.rule = direction, curvature, rule
         self.clip = clip
         self._info: StepInfo | None = None
+        self._recorder: Recorder | None = None
         memory = dict(zip(_MEMORY, method.begin(rule), strict=True))
         defaults = {"lr": lr, "weight_decay": weight_decay} | memory | options
         super().__init__(params, defaults)  # type: ignore[arg-type]
@@ -125,6 +128,41 @@ class QLR(torch.optim.Optimizer):
         )
         return self._info
 
+    def watch(self, model: nn.Module, loss: Any, *, outputs: Pick = None) -> Self:
+        """Let the loop stay as it is: `loss.backward()`, then `step()` by itself.
+
+        Hooks on the model remember its forward passes, so that a step can repeat them,
+        and what `backward()` brought to their outputs. The loop's loss may have any
+        scale, be accumulated over several passes, and its gradients may be clipped to a
+        norm; what matters is that it is the loss named here.
+
+        Args:
+            model: the module that the loop calls, or one that it calls inside.
+            loss: the loss module of `torch.nn` that the loop calls, or for classes just
+                the likelihood: `Categorical()` for all models that have tokens or
+                classes on the last axis of their outputs.
+            outputs: picks the outputs from what the model returns; see `Objective`.
+
+        Returns:
+            The optimiser itself.
+
+        Example:
+            >>> import torch
+            >>> from adamqlr.torch import AdamQLR
+            >>> model, criterion = torch.nn.Linear(1, 1), torch.nn.MSELoss()
+            >>> x = torch.linspace(-1, 1, 8)[:, None]
+            >>> optimizer = AdamQLR(model.parameters()).watch(model, criterion)
+            >>> for _ in range(20):
+            ...     optimizer.zero_grad()
+            ...     loss = criterion(model(x), 3 * x)
+            ...     loss.backward()
+            ...     _ = optimizer.step()
+            >>> bool(loss < 0.1)
+            True
+        """
+        self._recorder = Recorder(model, loss, outputs, self._trained())
+        return self
+
     @torch.no_grad()
     def step(  # type: ignore[override]
         self, closure: Objective | Accumulated | Callable[[], Tensor] | None = None
@@ -133,22 +171,24 @@ class QLR(torch.optim.Optimizer):
 
         Args:
             closure: an `Objective`, or several `Accumulated`; with `Hessian`
-                curvature also any function that returns the loss with its graph.
+                curvature also any function that returns the loss with its graph. None
+                is needed after `backward()` through a model that is watched; there it
+                may be a function that does both, as that of other optimisers.
         """
         refuse_scaled_gradients(self)
-        refuse_step_inside_forward()
-        objective = checked_closure(closure)
-        self.zero_grad()
-        every = [param for group in self.param_groups for param in group["params"]]
-        point = gradient(objective, [param for param in every if param.requires_grad])
-        params, memory = point.params, self._recall(point.home)
+        point, recorder = self._taken(closure)
+        with self._unrecorded():
+            return self._stepped(point, recorder)
 
+    def _stepped(self, point: Point, recorder: Recorder | None) -> Tensor:
+        """Make a step from where the gradient was taken."""
+        params, memory = point.params, self._recall(point.home)
         grads, updates = self._updates(params)
         # Clipping may have hidden what is not finite in the gradients themselves.
-        made_of = [updates] if self.clip is None else [updates, grads]
-        norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
-        # The step's one wait for the device: what is not finite may enter no memory.
-        sound = bool(torch.stack([point.loss, *norms]).isfinite().all())
+        norms = [inner_product(tensors, tensors) for tensors in (grads, updates)]
+        norms = point.agreed(*norms)
+        due = method.is_due(self.rule, memory)
+        sound, due = _asked(torch.stack([point.loss, *norms]), due, recorder)
         if not sound:
             point.restore_buffers()
         direction = self._directions(params, updates) if sound else updates
@@ -157,12 +197,15 @@ class QLR(torch.optim.Optimizer):
         slope, square_norm = point.agreed(*products)
         if self.direction not in (adam, sgd):  # These are finite if gradients are.
             sound = sound and bool(square_norm.isfinite())
-        # Held no longer than needed, they do not add to what the look takes.
-        del grads, updates
-        for param in params:
-            param.grad = None
+        if recorder is None:
+            # Held no longer than needed, they do not add to what the look takes.
+            del grads, updates
+            self.zero_grad()
+        else:
+            slope = slope * recorder.stretch(point, norms[0])
+            recorder.forget()
 
-        looked = sound and bool(method.is_due(self.rule, memory))
+        looked = sound and due
         look = Look(torch.full_like(slope, torch.nan))
         if looked:
             look = self.curvature.look(point, direction, memory.reach)
@@ -186,6 +229,30 @@ class QLR(torch.optim.Optimizer):
         for group in self.param_groups:
             group.update(zip(_MEMORY, memory, strict=True))
         return point.loss.to(params[0].device, scalar_dtype(params))
+
+    def _taken(
+        self, closure: Objective | Accumulated | Callable[[], Tensor] | None
+    ) -> tuple[Point, Recorder | None]:
+        """Where the gradient was taken, by the step itself or by a recorded loop."""
+        recorder, trained = self._recorder, self._trained()
+        if recorder is None or isinstance(closure, Objective | Accumulated):
+            refuse_step_inside_forward()
+            self.zero_grad()
+            with self._unrecorded():
+                return gradient(checked_closure(closure), trained), None
+        if closure is not None:
+            with torch.enable_grad():
+                closure()
+        return recorder.point([p for p in trained if p.grad is not None]), recorder
+
+    def _unrecorded(self) -> contextlib.AbstractContextManager[None]:
+        """The step's own calls of the model are not the loop's."""
+        recorder = self._recorder
+        return contextlib.nullcontext() if recorder is None else recorder.paused()
+
+    def _trained(self) -> list[Tensor]:
+        every = [param for group in self.param_groups for param in group["params"]]
+        return [param for param in every if param.requires_grad]
 
     def _recall(self, device: torch.device) -> Memory:
         """What was remembered, or loaded, as scalars on the device; the count stays."""
@@ -232,6 +299,20 @@ class QLR(torch.optim.Optimizer):
         if largest > 0 and min(rates) < largest:
             torch._foreach_mul_(direction, [rate / largest for rate in rates])
         return largest
+
+
+def _asked(
+    finite: Tensor, due: Truth, recorder: Recorder | None
+) -> tuple[bool, bool]:
+    """Whether all is finite, and a look due: a step's one wait for the device."""
+    due = torch.as_tensor(due, device=finite.device)
+    answers = [wide(finite.isfinite().all()), wide(due)]
+    if recorder is not None:
+        answers.append(recorder.agreement())
+    sound, due, *agreement = torch.stack(answers).tolist()
+    if recorder is not None:
+        recorder.refuse_another_loss(*agreement)
+    return bool(sound), bool(due)
 
 
 def _tried(point: Point, direction: list[Tensor], proposal: Proposal) -> Trial:
