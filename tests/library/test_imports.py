@@ -25,6 +25,8 @@ def test_rules_import_no_framework():
 ARROWS = {
     "jax": [
         "likelihoods",
+        "robust",
+        "heads",
         "memory",
         "state",
         "objective",

@@ -12,10 +12,12 @@ from adamqlr.jax.curvature import (
     Subsampled,
     Trial,
 )
+from adamqlr.jax.heads import Heads
 from adamqlr.jax.likelihoods import (
     Bernoulli,
     Categorical,
     Gaussian,
+    HeteroscedasticGaussian,
     Likelihood,
     Poisson,
     Scale,
@@ -23,6 +25,7 @@ from adamqlr.jax.likelihoods import (
 from adamqlr.jax.memory import Seen
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr, paper_adamqlr, sgdqlr
+from adamqlr.jax.robust import Huber, Laplace
 from adamqlr.jax.state import QLRState, StepInfo
 from adamqlr.jax.training import Trainer, TrainingState, trainer
 from adamqlr.jax.transform import qlr
@@ -35,7 +38,11 @@ __all__ = [
     "Fisher",
     "GaussNewton",
     "Gaussian",
+    "Heads",
     "Hessian",
+    "HeteroscedasticGaussian",
+    "Huber",
+    "Laplace",
     "Likelihood",
     "Limit",
     "Look",

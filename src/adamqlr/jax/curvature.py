@@ -97,7 +97,7 @@ class Fisher:
         self, objective: Objective, outputs: Any, tangent: Any
     ) -> Float[Array, ""]:
         """See `OutputMetric`."""
-        return objective.average(objective.likelihood.fisher(outputs, tangent))
+        return objective.average(objective.fisher(outputs, tangent))
 
     def look(self, point: Point, direction: Any, reach: Array) -> Look:
         """See `Curvature`."""
@@ -117,11 +117,8 @@ class GaussNewton:
     ) -> Float[Array, ""]:
         """See `OutputMetric`."""
 
-        def loss(z: Any) -> Array:
-            return objective.likelihood.loss(z, objective.targets)
-
         def slope(z: Any) -> Array:
-            return jax.jvp(loss, (z,), (tangent,))[1]
+            return jax.jvp(objective.losses, (z,), (tangent,))[1]
 
         return objective.average(jax.jvp(slope, (outputs,), (tangent,))[1])
 
