@@ -38,8 +38,10 @@ ARROWS = {
     ],
     "torch": [
         "likelihoods",
-        "memory",
+        "robust",
         "losses",
+        "heads",
+        "memory",
         "objective",
         "replay",
         "point",

@@ -13,10 +13,12 @@ from adamqlr.torch.curvature import (
     Trial,
 )
 from adamqlr.torch.directions import Direction, direction_of
+from adamqlr.torch.heads import Heads
 from adamqlr.torch.likelihoods import (
     Bernoulli,
     Categorical,
     Gaussian,
+    HeteroscedasticGaussian,
     Likelihood,
     Poisson,
     Scale,
@@ -24,6 +26,7 @@ from adamqlr.torch.likelihoods import (
 from adamqlr.torch.objective import Accumulated, Objective
 from adamqlr.torch.optimisers import SGDQLR, AdamQLR, PaperAdamQLR
 from adamqlr.torch.point import Point
+from adamqlr.torch.robust import Huber, Laplace
 from adamqlr.torch.rule import QLR
 from adamqlr.torch.step import StepInfo
 
@@ -37,7 +40,11 @@ __all__ = [
     "Fisher",
     "GaussNewton",
     "Gaussian",
+    "Heads",
     "Hessian",
+    "HeteroscedasticGaussian",
+    "Huber",
+    "Laplace",
     "Likelihood",
     "Limit",
     "Look",

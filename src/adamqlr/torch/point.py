@@ -13,6 +13,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map
 
 from adamqlr.torch.likelihoods import Likelihood, Scale
 from adamqlr.torch.objective import Accumulated, Closure, Objective, Tally
@@ -41,7 +42,7 @@ class Point:
         parts: Iterable[Part],
         params: list[Tensor],
         starts: list[Start],
-        outputs: list[Tensor],
+        outputs: list[Any],
         losses: list[Tensor],
     ):
         self.parts, self.params = tuple(parts), params
@@ -95,6 +96,8 @@ class Point:
 
     def least(self) -> float | Tensor | None:
         """The least loss that the batch's targets allow, where it is known."""
+        if as_objective("kl_budget", self.parts[0]).penalty is not None:
+            return None
         likelihood, targets = self._targets()
         return likelihood.least(targets, self._average)
 
@@ -106,7 +109,7 @@ class Point:
         sums = [p.sum(v) for p, v in zip(self.parts, values, strict=True)]
         return self.means(sums)[0]
 
-    def loss_sums(self, outputs: list[Tensor]) -> list[Tensor]:
+    def loss_sums(self, outputs: list[Any]) -> list[Tensor]:
         """Summed loss of each part, for `means`."""
         return [
             part.sum(part.losses(z))
@@ -114,12 +117,12 @@ class Point:
         ]
 
     @torch.no_grad()
-    def outputs_at(self, direction: list[Tensor], distance: float) -> list[Tensor]:
+    def outputs_at(self, direction: list[Tensor], distance: float) -> list[Any]:
         r"""The outputs at $\theta - h d$, of each part."""
         with shifted(self.params, direction, distance):
             return self._replayed(self.parts)
 
-    def _replayed(self, parts: Iterable[Part]) -> list[Tensor]:
+    def _replayed(self, parts: Iterable[Part]) -> list[Any]:
         outputs = []
         for part, start in zip(parts, self.starts, strict=True):
             with start.again():
@@ -152,7 +155,7 @@ def gradient(
             scale = scale or part.tally(values).total or 1
             with torch.autocast(values.device.type, enabled=False):
                 (part.sum(values) / scale).backward()
-        outputs.append(predicted.detach())
+        outputs.append(tree_map(Tensor.detach, predicted))
         losses.append(values.detach())
     params = [param for param in params if param.grad is not None]
     if not params:
