@@ -301,9 +301,7 @@ class QLR(torch.optim.Optimizer):
         return largest
 
 
-def _asked(
-    finite: Tensor, due: Truth, recorder: Recorder | None
-) -> tuple[bool, bool]:
+def _asked(finite: Tensor, due: Truth, recorder: Recorder | None) -> tuple[bool, bool]:
     """Whether all is finite, and a look due: a step's one wait for the device."""
     due = torch.as_tensor(due, device=finite.device)
     answers = [wide(finite.isfinite().all()), wide(due)]

@@ -154,7 +154,7 @@ class Recorder:
         start = self._starts.pop()
         if returned is None:  # The pass ended with an error.
             return
-        outputs = picked(self.outputs, returned)
+        outputs = self._picked(returned)
         if not isinstance(outputs, Tensor) or not outputs.requires_grad:
             return
         wrapper = DistributedDataParallel._get_active_ddp_module()
@@ -163,6 +163,13 @@ class Recorder:
         made = Pass(Arguments(args, named), start, outputs.detach())
         self._passes.append(made)
         _when_a_gradient_comes(outputs, lambda grad: self._receive(made, grad))
+
+    def _picked(self, returned: Any) -> Any:
+        """The outputs; of logits and a loss, as some models return, the logits."""
+        if self.outputs is None and isinstance(returned, tuple):
+            with_examples = [x for x in returned if isinstance(x, Tensor) and x.ndim]
+            returned = with_examples[0] if len(with_examples) == 1 else returned
+        return picked(self.outputs, returned)
 
     def _compare(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if self._listens() and len(args) > 1:
@@ -177,21 +184,20 @@ class Recorder:
             )
         shape, targets, weights = self._targets(made.outputs, grad)
         made.outputs, grad = made.outputs.reshape(shape), grad.reshape(shape)
-        pick = lambda returned: picked(self.outputs, returned).reshape(shape)
+        pick = lambda returned: self._picked(returned).reshape(shape)
         part = Objective(
             self.model, self.likelihood, made.inputs, targets, weights, outputs=pick
         )
         with torch.enable_grad():
             z = made.outputs.detach().requires_grad_()
-            values = part.losses(z)
-            (own,) = torch.autograd.grad(part.sum(values), z)
+            (own,) = torch.autograd.grad(part.sum(part.losses(z)), z)
         with torch.no_grad():
             products = ((grad, own), (own, own), (grad, grad))
             both, ours, theirs = [wide(inner_product([a], [b])) for a, b in products]
             silent = (ours == 0) | (theirs == 0)
             made.agreement = torch.where(silent, 1, both / (ours * theirs).sqrt())
             factor = torch.where(silent, 1, both / ours)
-        made.objective = part.scaled(factor, values)
+        made.objective = part.scaled(factor)
         _at_the_end_of_backward(self._measure)
 
     def _targets(
