@@ -22,6 +22,7 @@ from adamqlr.step import Look, Measurement, Memory, Proposal, StepInfo, Trial
 from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
+    refuse_learning_rate,
     refuse_scaled_gradients,
     refuse_step_inside_forward,
 )
@@ -58,8 +59,11 @@ class QLR(torch.optim.Optimizer):
         curvature: what $C$ is, and how $d^\top C d$ is measured.
         lr: multiplies $\alpha$, after its limits; schedulers write it. Groups with a
             smaller `lr` than others go so much less far.
-        weight_decay: adds so much of the parameters to the gradients that make the
-            direction; the slope stays that of the loss.
+        weight_decay: adds so much of the parameters to the direction, as AdamW does:
+            $d \gets d + w \theta$, hence $\theta \gets \theta - \alpha (d + w \theta)$.
+            Slope, curvature and ratio are the loss's own, along the whole of it.
+        l2: adds so much of the parameters to the gradients that make the direction, as
+            the gradient of a penalty would be; slope and ratio stay those of the loss.
         rule: how the length is chosen; see `Rule`.
         clip: called with the parameters once they have their `grad`, which it may
             change: `lambda params: torch.nn.utils.clip_grad_norm_(params, 1.0)`. The
@@ -95,6 +99,7 @@ class QLR(torch.optim.Optimizer):
         rule: Rule = Rule(),  # noqa: B008 - immutable
         lr: float = 1.0,
         weight_decay: float = 0.0,
+        l2: float = 0.0,
         clip: Hook | None = None,
         **options: Any,
     ):
@@ -103,8 +108,9 @@ class QLR(torch.optim.Optimizer):
         self._info: StepInfo | None = None
         self._recorder: Recorder | None = None
         memory = dict(zip(_MEMORY, method.begin(rule), strict=True))
-        defaults = {"lr": lr, "weight_decay": weight_decay} | memory | options
-        super().__init__(params, defaults)  # type: ignore[arg-type]
+        own = {"lr": lr, "weight_decay": weight_decay, "l2": l2}
+        super().__init__(params, own | memory | options)  # type: ignore[arg-type]
+        refuse_learning_rate(type(self).__name__, self.param_groups)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; what the method remembers is that of all groups."""
@@ -127,6 +133,19 @@ class QLR(torch.optim.Optimizer):
             rejections=int(info.rejections),
         )
         return self._info
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a checkpoint, also that of a `torch.optim.Adam` or `AdamW`.
+
+        Of these the moments go on; what this optimiser has besides begins anew, and
+        its own settings stay: a learning rate is none of them.
+        """
+        if any(_MEMORY[0] not in group for group in state_dict["param_groups"]):
+            own = [dict(group) for group in self.param_groups]
+            for group, theirs in zip(own, state_dict["param_groups"], strict=False):
+                group["params"] = theirs["params"]
+            state_dict = {**state_dict, "param_groups": own}
+        super().load_state_dict(state_dict)
 
     def watch(self, model: nn.Module, loss: Any, *, outputs: Pick = None) -> Self:
         """Let the loop stay as it is: `loss.backward()`, then `step()` by itself.
@@ -278,8 +297,8 @@ class QLR(torch.optim.Optimizer):
         updates: list[Tensor] = []
         for group, members in self._members():
             own = [param.grad for param in members if param.grad is not None]
-            if group["weight_decay"] != 0:
-                own = torch._foreach_add(own, members, alpha=group["weight_decay"])
+            if group["l2"] != 0:
+                own = torch._foreach_add(own, members, alpha=group["l2"])
             updates += own
         return grads, updates
 
@@ -289,7 +308,10 @@ class QLR(torch.optim.Optimizer):
         for group, members in self._members():
             own = [update[id(param)] for param in members]
             states = [self.state[param] for param in members]
-            directions += self.direction(own, members, states, group)
+            turned = self.direction(own, members, states, group)
+            if group["weight_decay"] != 0:
+                torch._foreach_add_(turned, members, alpha=group["weight_decay"])
+            directions += turned
         return directions
 
     def _even_out_rates(self, direction: list[Tensor]) -> float:
