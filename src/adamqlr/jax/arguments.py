@@ -1,9 +1,12 @@
-"""The arguments of `update`, checked where users hand them over."""
+"""What users hand over, checked where they hand it over."""
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.scalars import scalar_dtype
@@ -40,3 +43,36 @@ def checked_arguments(
             f"got {type(value_fn).__name__}"
         )
     return jnp.asarray(value, scalar_dtype(params)), params, value_fn
+
+
+def check_likelihood(given: Any) -> None:
+    """Refuse what cannot tell the loss of outputs, saying what to pass."""
+    if isinstance(given, type):
+        raise TypeError(
+            f"likelihood must be an object, got the class {given.__name__}: write "
+            f"{given.__name__}()"
+        )
+    if not callable(getattr(given, "loss", None)):
+        raise TypeError(
+            "likelihood must be a Likelihood, as Categorical() is, with methods loss "
+            f"and fisher, got {given!r}"
+        )
+
+
+def checked_batch(batch: Any) -> tuple[PyTree, PyTree, Array | None]:
+    """Inputs, targets and weights, where a batch has the last."""
+    if isinstance(batch, tuple | list) and len(batch) == 2:
+        return (*batch, None)
+    if isinstance(batch, tuple | list) and len(batch) == 3:
+        return tuple(batch)
+    match batch:
+        case tuple() | list():
+            found = f"{len(batch)} parts"
+        case jax.Array() | np.ndarray():
+            found = f"one array of shape {batch.shape}"
+        case _:
+            found = type(batch).__name__
+    raise TypeError(
+        f"batch must be (inputs, targets) or (inputs, targets, weights), got {found}: "
+        "call step(params, state, (inputs, targets))"
+    )

@@ -1,13 +1,14 @@
 """A whole training step: gradient, update, new parameters."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from adamqlr.jax.arguments import check_likelihood, checked_batch
 from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.likelihoods import Likelihood
 from adamqlr.jax.objective import Objective
@@ -130,6 +131,7 @@ def trainer(
         >>> bool(state.loss < 0.1)
         True
     """
+    check_likelihood(likelihood)
     chosen = adamqlr() if optimiser is None else optimiser
     rule = optax.with_extra_args_support(chosen)
 
@@ -142,7 +144,7 @@ def trainer(
     def step(
         params: optax.Params, state: TrainingState, batch: tuple
     ) -> tuple[optax.Params, TrainingState]:
-        inputs, targets, weights = _checked_batch(batch)
+        inputs, targets, weights = checked_batch(batch)
         own = {} if state.model is None else {"state": state.model}
         key = state.key
         if key is not None:
@@ -163,13 +165,3 @@ def trainer(
         return params, TrainingState(optimiser_state, loss, model_state, key)
 
     return Trainer(init, step)
-
-
-def _checked_batch(batch: Any) -> tuple[PyTree, PyTree, Array | None]:
-    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
-        what = f"{len(batch)} parts" if isinstance(batch, tuple | list) else "no tuple"
-        raise TypeError(
-            "batch must be (inputs, targets) or (inputs, targets, weights), got "
-            f"{type(batch).__name__} with {what}"
-        )
-    return (*batch, None) if len(batch) == 2 else tuple(batch)

@@ -26,7 +26,7 @@ from adamqlr.torch.objective import (
     at_least_something,
 )
 from adamqlr.torch.replay import Start, shifted
-from adamqlr.torch.scalars import home, scalar_dtype, wide
+from adamqlr.torch.scalars import home, placed, scalar_dtype, wide
 
 Part = Objective | Closure
 
@@ -63,8 +63,8 @@ class Point:
         tallies = [p.tally(v) for p, v in zip(self.parts, losses, strict=True)]
         counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]
         if self.group is not None:
-            own = [torch.as_tensor(count, device=self.home) for count in counts]
-            counts = list(self._gathered(torch.stack([wide(count) for count in own])))
+            own = [placed(count, self.home) for count in counts]
+            counts = list(self._gathered(torch.stack(own)))
         self.tally = Tally(*counts)
         sums = [p.sum(v) for p, v in zip(self.parts, losses, strict=True)]
         (self.loss,) = self.means(sums)

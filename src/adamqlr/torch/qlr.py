@@ -32,7 +32,7 @@ from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.point import Point, gradient
 from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
-from adamqlr.torch.scalars import inner_product, scalar_dtype, wide
+from adamqlr.torch.scalars import inner_product, placed, scalar_dtype
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Hook = Callable[[list[Tensor]], Any]
@@ -125,7 +125,7 @@ class QLR(torch.optim.Optimizer):
         if self._info is None or isinstance(self._info.rejected, bool):
             return self._info
         device = self._info.loss.device
-        scalars = [wide(torch.as_tensor(x, device=device)) for x in self._info]
+        scalars = [placed(x, device) for x in self._info]
         info = StepInfo(*torch.stack(scalars).tolist())
         self._info = info._replace(
             limit=Limit(info.limit),
@@ -276,7 +276,7 @@ class QLR(torch.optim.Optimizer):
     def _recall(self, device: torch.device) -> Memory:
         """What was remembered, or loaded, as scalars on the device; the count stays."""
         numbers = [self.param_groups[0][name] for name in _MEMORY]
-        memory = Memory(*[wide(torch.as_tensor(x, device=device)) for x in numbers])
+        memory = Memory(*[placed(number, device) for number in numbers])
         return memory._replace(steps=int(self.param_groups[0]["memory_steps"]))
 
     def _members(self) -> Iterator[tuple[dict[str, Any], list[Tensor]]]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from adamqlr import rules
+from adamqlr.rules import Scalar
 
 rules.where.register(torch.Tensor, torch.where)
 
@@ -31,9 +32,15 @@ def home(tensors: Iterable[Tensor]) -> torch.device:
     return devices.pop() if len(devices) == 1 else torch.device("cpu")
 
 
+def placed(value: Scalar, device: torch.device) -> Tensor:
+    """A number or a scalar on the device, in float64 where that has it."""
+    dtype = torch.float32 if device.type == "mps" else torch.float64
+    return torch.as_tensor(value, dtype=dtype, device=device)
+
+
 def wide(value: Tensor) -> Tensor:
-    """A scalar in float64, where the device has that."""
-    return value.float() if value.device.type == "mps" else value.double()
+    """A tensor in float64, where its device has that."""
+    return placed(value, value.device)
 
 
 def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
