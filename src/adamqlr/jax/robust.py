@@ -57,8 +57,9 @@ class Laplace(IndependentOutputs):
         return self.summed(lengths) / self.deviation
 
     def scale(self, loss: Float[Array, ""], targets: Any, average: Average) -> Scale:
-        """A nat is `deviation` of this loss."""
-        return nats_of(self.deviation, loss)
+        """A nat is `deviation` of this loss, or the mean error while that is larger."""
+        scale = nats_of(self.deviation, loss)
+        return scale._replace(error=loss / self.width(targets))
 
     def least(self, targets: Any, average: Average) -> float:
         """See `Likelihood`."""
@@ -102,8 +103,9 @@ class Huber(IndependentOutputs):
         return HUBER_INFORMATION * self.summed(lengths)
 
     def scale(self, loss: Float[Array, ""], targets: Any, average: Average) -> Scale:
-        r"""A nat is $\delta^2$ of this loss."""
-        return nats_of(self.delta**2, loss)
+        r"""A nat is $\delta^2$ of this loss, or the mean error while that is larger."""
+        scale = nats_of(self.delta**2, loss)
+        return scale._replace(error=loss / self.width(targets))
 
     def least(self, targets: Any, average: Average) -> float:
         """See `Likelihood`."""
