@@ -10,15 +10,18 @@ from adamqlr.jax.curvature import (
     Probe,
     Subsampled,
 )
+from adamqlr.jax.heads import Heads
 from adamqlr.jax.likelihoods import (
     Bernoulli,
     Categorical,
     Gaussian,
+    HeteroscedasticGaussian,
     Likelihood,
     Poisson,
 )
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr, paper_adamqlr, sgdqlr
+from adamqlr.jax.robust import Huber, Laplace
 from adamqlr.jax.training import Trainer, TrainingState, TrainStep, train_step, trainer
 from adamqlr.jax.transform import QLRState, qlr
 from adamqlr.rules import Limit
@@ -34,8 +37,12 @@ __all__ = [
     "Fisher",
     "GaussNewton",
     "Gaussian",
+    "Heads",
     "Hessian",
+    "HeteroscedasticGaussian",
+    "Huber",
     "KLBudget",
+    "Laplace",
     "Likelihood",
     "Limit",
     "Look",

@@ -72,7 +72,7 @@ class Fisher:
         self, objective: Objective, outputs: PyTree, tangent: PyTree
     ) -> Float[Array, ""]:
         """See `OutputMetric`."""
-        return objective.average(objective.likelihood.fisher(outputs, tangent))
+        return objective.average(objective.fisher(outputs, tangent))
 
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
@@ -92,11 +92,8 @@ class GaussNewton:
     ) -> Float[Array, ""]:
         """See `OutputMetric`."""
 
-        def loss(z: PyTree) -> Array:
-            return objective.likelihood.loss(z, objective.targets)
-
         def slope(z: PyTree) -> Array:
-            return jax.jvp(loss, (z,), (tangent,))[1]
+            return jax.jvp(objective.losses, (z,), (tangent,))[1]
 
         return objective.average(jax.jvp(slope, (outputs,), (tangent,))[1])
 

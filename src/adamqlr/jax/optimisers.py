@@ -1,17 +1,25 @@
 """The optimisers users call: a direction, and `qlr` around it."""
 
+from collections.abc import Callable
+
 import optax
+from jaxtyping import PyTree
 
 from adamqlr.jax.curvature import Curvature, Fisher, Probe
 from adamqlr.jax.transform import qlr
 from adamqlr.settings import PAPER, Rule, check_range
 
+Mask = PyTree[bool] | Callable[[optax.Params], PyTree[bool]] | None
+
 
 def adamqlr(
+    learning_rate: None = None,
     *,
     b1: float = 0.9,
     b2: float = 0.999,
     eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    mask: Mask = None,
     curvature: Curvature = Probe(),  # noqa: B008 - immutable
     rule: Rule = Rule(),  # noqa: B008 - immutable
 ) -> optax.GradientTransformationExtraArgs:
@@ -26,9 +34,15 @@ def adamqlr(
     allow. `paper_adamqlr` is the paper's own.
 
     Args:
+        learning_rate: there is none; any but `None` is refused.
         b1: decay of Adam's mean of gradients, in [0, 1).
         b2: decay of Adam's mean of squared gradients, in [0, 1).
         eps: $\epsilon > 0$, added to the root.
+        weight_decay: adds so much of the parameters to the direction, as AdamW does:
+            $d \gets d + w \theta$. Slope, curvature and ratio are the loss's own, along
+            the whole of it. (`optax.add_decayed_weights` before it in a chain is L2.)
+        mask: which parameters decay, as `optax.adamw` has it: a tree of truth values,
+            or a function from parameters to one; `None` for all.
         curvature: what $C$ is, and how $d^\top C d$ is measured.
         rule: how the length is chosen; see `Rule`.
 
@@ -48,10 +62,19 @@ def adamqlr(
         >>> bool(abs(params[0] - 3) < 1e-3)
         True
     """
+    if learning_rate is not None:
+        raise TypeError(
+            f"adamqlr has no learning rate, got {learning_rate!r}: leave it out, the "
+            "length of each step is chosen by itself"
+        )
     check_range("b1", b1, 0, 1, open_high=True)
     check_range("b2", b2, 0, 1, open_high=True)
     check_range("eps", eps, 0, open_low=True)
+    check_range("weight_decay", weight_decay, 0)
     direction = optax.scale_by_adam(b1, b2, eps)
+    if not isinstance(weight_decay, float) or weight_decay != 0:
+        decay = optax.add_decayed_weights(weight_decay, mask)
+        direction = optax.chain(direction, decay)
     return qlr(direction, curvature=curvature, rule=rule)
 
 

@@ -13,10 +13,12 @@ from adamqlr.torch.curvature import (
     Subsampled,
 )
 from adamqlr.torch.directions import Direction, direction_of
+from adamqlr.torch.heads import Heads
 from adamqlr.torch.likelihoods import (
     Bernoulli,
     Categorical,
     Gaussian,
+    HeteroscedasticGaussian,
     Likelihood,
     Poisson,
 )
@@ -24,6 +26,7 @@ from adamqlr.torch.objective import Accumulated, Objective
 from adamqlr.torch.optimisers import SGDQLR, AdamQLR, PaperAdamQLR
 from adamqlr.torch.point import Point
 from adamqlr.torch.qlr import QLR
+from adamqlr.torch.robust import Huber, Laplace
 
 __all__ = [
     "PAPER",
@@ -37,8 +40,12 @@ __all__ = [
     "Fisher",
     "GaussNewton",
     "Gaussian",
+    "Heads",
     "Hessian",
+    "HeteroscedasticGaussian",
+    "Huber",
     "KLBudget",
+    "Laplace",
     "Likelihood",
     "Limit",
     "Look",

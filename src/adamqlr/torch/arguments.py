@@ -15,6 +15,18 @@ def check_group(group: dict[str, Any]) -> None:
     """Refuse a parameter group's own settings where they are out of range."""
     check_range("lr", group["lr"], 0)
     check_range("weight_decay", group["weight_decay"], 0)
+    check_range("l2", group["l2"], 0)
+
+
+def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:
+    """Refuse what looks like another optimiser's learning rate at construction."""
+    largest = max(float(group["lr"]) for group in groups)
+    if largest < 0.1:
+        raise ValueError(
+            f"lr={largest:g} is not a learning rate here: {name} chooses the length of "
+            "each step itself, and lr multiplies it. Leave lr out; to insist on steps "
+            f"{largest:g} times as long, set group['lr'] of param_groups afterwards"
+        )
 
 
 def checked_closure(

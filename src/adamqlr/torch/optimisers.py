@@ -21,9 +21,10 @@ class AdamQLR(QLR):
 
     Args:
         params: tensors, or groups of them.
+        lr: no learning rate: a factor on all steps, for schedulers; below 0.1 refused.
         betas: decay of Adam's means of gradients and of their squares, in [0, 1).
         eps: $\epsilon > 0$, added to the root.
-        **options: `curvature`, `rule`, `lr`, `weight_decay` and `clip`; see `QLR`.
+        **options: `curvature`, `rule`, `weight_decay`, `l2` and `clip`; see `QLR`.
 
     Example:
         >>> import torch
@@ -39,12 +40,13 @@ class AdamQLR(QLR):
     def __init__(
         self,
         params: Params,
+        lr: float = 1.0,
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         **options: Any,
     ):
-        super().__init__(params, adam, betas=betas, eps=eps, **options)
+        super().__init__(params, adam, lr=lr, betas=betas, eps=eps, **options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """See `QLR`."""
@@ -87,7 +89,7 @@ class SGDQLR(QLR):
         params: tensors, or groups of them.
         momentum: decay of a running sum of gradients, in [0, 1), that takes the
             gradient's place as direction; `None` for none.
-        **options: `curvature`, `rule`, `lr`, `weight_decay` and `clip`; see `QLR`.
+        **options: `curvature`, `rule`, `lr`, `weight_decay`, `l2`, `clip`; see `QLR`.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map
 
 from adamqlr import rules
 from adamqlr.rules import Scalar
@@ -51,12 +52,13 @@ class Point:
         parts: Iterable[Part],
         params: list[Tensor],
         starts: list[Start],
-        outputs: list[Tensor],
+        outputs: list[Any],
         losses: list[Tensor],
+        group: torch.distributed.ProcessGroup | None = None,
     ):
         self.parts, self.params = tuple(parts), params
         self.starts, self.outputs = starts, outputs
-        self.group = _process_group(self.parts[0].model)
+        self.group = group or _process_group(self.parts[0].model)
         self.home = home(params)
         tallies = [p.tally(v) for p, v in zip(self.parts, losses, strict=True)]
         counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]
@@ -96,7 +98,10 @@ class Point:
         return Batch(
             examples=self._examples(),
             scale=likelihood.scale(self.loss, targets, self._average),
-            least=likelihood.least(targets, self._average),
+            # A penalty may have any sign.
+            least=None
+            if any(part.penalty is not None for part in parts)
+            else likelihood.least(targets, self._average),
         )
 
     def _examples(self) -> Scalar:
@@ -112,7 +117,7 @@ class Point:
         sums = [p.sum(v) for p, v in zip(self.parts, values, strict=True)]
         return self.means(sums)[0]
 
-    def loss_sums(self, outputs: list[Tensor]) -> list[Tensor]:
+    def loss_sums(self, outputs: list[Any]) -> list[Tensor]:
         """Summed loss of each part, for `means`."""
         return [
             part.sum(part.losses(z))
@@ -120,12 +125,12 @@ class Point:
         ]
 
     @torch.no_grad()
-    def outputs_at(self, direction: list[Tensor], distance: Tensor) -> list[Tensor]:
+    def outputs_at(self, direction: list[Tensor], distance: Tensor) -> list[Any]:
         r"""The outputs at $\theta - h d$, of each part."""
         with shifted(self.params, direction, distance):
             return self._replayed(self.parts)
 
-    def _replayed(self, parts: Iterable[Part]) -> list[Tensor]:
+    def _replayed(self, parts: Iterable[Part]) -> list[Any]:
         outputs = []
         for part, start in zip(parts, self.starts, strict=True):
             with start.again():
@@ -163,7 +168,7 @@ def gradient(
                 scale = at_least_something(part.tally(values).total)
             with torch.autocast(values.device.type, enabled=False):
                 (part.sum(values) / scale).backward()
-        outputs.append(predicted.detach())
+        outputs.append(tree_map(Tensor.detach, predicted))
         losses.append(values.detach())
     params = [param for param in params if param.grad is not None]
     if not params:

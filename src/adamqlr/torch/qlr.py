@@ -8,26 +8,29 @@ its type; it is the same in every group.
 # pyright: reportPrivateImportUsage=false
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from adamqlr import step as method
-from adamqlr.rules import Limit
+from adamqlr.rules import Limit, Truth
 from adamqlr.settings import Rule
 from adamqlr.step import Look, Measurement, Memory, Proposal, StepInfo, Trial
 from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
+    refuse_learning_rate,
     refuse_scaled_gradients,
     refuse_step_inside_forward,
 )
 from adamqlr.torch.curvature import Curvature, Probe
 from adamqlr.torch.directions import Direction, adam, sgd
-from adamqlr.torch.objective import Accumulated, Objective
+from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.point import Point, gradient
+from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
 from adamqlr.torch.scalars import inner_product, placed, scalar_dtype
 
@@ -56,8 +59,11 @@ class QLR(torch.optim.Optimizer):
         curvature: what $C$ is, and how $d^\top C d$ is measured.
         lr: multiplies $\alpha$, after its limits; schedulers write it. Groups with a
             smaller `lr` than others go so much less far.
-        weight_decay: adds so much of the parameters to the gradients that make the
-            direction; the slope stays that of the loss.
+        weight_decay: adds so much of the parameters to the direction, as AdamW does:
+            $d \gets d + w \theta$, hence $\theta \gets \theta - \alpha (d + w \theta)$.
+            Slope, curvature and ratio are the loss's own, along the whole of it.
+        l2: adds so much of the parameters to the gradients that make the direction, as
+            the gradient of a penalty would be; slope and ratio stay those of the loss.
         rule: how the length is chosen; see `Rule`.
         clip: called with the parameters once they have their `grad`, which it may
             change: `lambda params: torch.nn.utils.clip_grad_norm_(params, 1.0)`. The
@@ -93,15 +99,18 @@ class QLR(torch.optim.Optimizer):
         rule: Rule = Rule(),  # noqa: B008 - immutable
         lr: float = 1.0,
         weight_decay: float = 0.0,
+        l2: float = 0.0,
         clip: Hook | None = None,
         **options: Any,
     ):
         self.direction, self.curvature, self.rule = direction, curvature, rule
         self.clip = clip
         self._info: StepInfo | None = None
+        self._recorder: Recorder | None = None
         memory = dict(zip(_MEMORY, method.begin(rule), strict=True))
-        defaults = {"lr": lr, "weight_decay": weight_decay} | memory | options
-        super().__init__(params, defaults)  # type: ignore[arg-type]
+        own = {"lr": lr, "weight_decay": weight_decay, "l2": l2}
+        super().__init__(params, own | memory | options)  # type: ignore[arg-type]
+        refuse_learning_rate(type(self).__name__, self.param_groups)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; what the method remembers is that of all groups."""
@@ -125,6 +134,54 @@ class QLR(torch.optim.Optimizer):
         )
         return self._info
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a checkpoint, also that of a `torch.optim.Adam` or `AdamW`.
+
+        Of these the moments go on; what this optimiser has besides begins anew, and
+        its own settings stay: a learning rate is none of them.
+        """
+        if any(_MEMORY[0] not in group for group in state_dict["param_groups"]):
+            own = [dict(group) for group in self.param_groups]
+            for group, theirs in zip(own, state_dict["param_groups"], strict=False):
+                group["params"] = theirs["params"]
+            state_dict = {**state_dict, "param_groups": own}
+        super().load_state_dict(state_dict)
+
+    def watch(self, model: nn.Module, loss: Any, *, outputs: Pick = None) -> Self:
+        """Let the loop stay as it is: `loss.backward()`, then `step()` by itself.
+
+        Hooks on the model remember its forward passes, so that a step can repeat them,
+        and what `backward()` brought to their outputs. The loop's loss may have any
+        scale, be accumulated over several passes, and its gradients may be clipped to a
+        norm; what matters is that it is the loss named here.
+
+        Args:
+            model: the module that the loop calls, or one that it calls inside.
+            loss: the loss module of `torch.nn` that the loop calls, or for classes just
+                the likelihood: `Categorical()` for all models that have tokens or
+                classes on the last axis of their outputs.
+            outputs: picks the outputs from what the model returns; see `Objective`.
+
+        Returns:
+            The optimiser itself.
+
+        Example:
+            >>> import torch
+            >>> from adamqlr.torch import AdamQLR
+            >>> model, criterion = torch.nn.Linear(1, 1), torch.nn.MSELoss()
+            >>> x = torch.linspace(-1, 1, 8)[:, None]
+            >>> optimizer = AdamQLR(model.parameters()).watch(model, criterion)
+            >>> for _ in range(20):
+            ...     optimizer.zero_grad()
+            ...     loss = criterion(model(x), 3 * x)
+            ...     loss.backward()
+            ...     _ = optimizer.step()
+            >>> bool(loss < 0.1)
+            True
+        """
+        self._recorder = Recorder(model, loss, outputs, self._trained())
+        return self
+
     @torch.no_grad()
     def step(  # type: ignore[override]
         self, closure: Objective | Accumulated | Callable[[], Tensor] | None = None
@@ -133,22 +190,24 @@ class QLR(torch.optim.Optimizer):
 
         Args:
             closure: an `Objective`, or several `Accumulated`; with `Hessian`
-                curvature also any function that returns the loss with its graph.
+                curvature also any function that returns the loss with its graph. None
+                is needed after `backward()` through a model that is watched; there it
+                may be a function that does both, as that of other optimisers.
         """
         refuse_scaled_gradients(self)
-        refuse_step_inside_forward()
-        objective = checked_closure(closure)
-        self.zero_grad()
-        every = [param for group in self.param_groups for param in group["params"]]
-        point = gradient(objective, [param for param in every if param.requires_grad])
-        params, memory = point.params, self._recall(point.home)
+        point, recorder = self._taken(closure)
+        with self._unrecorded():
+            return self._stepped(point, recorder)
 
+    def _stepped(self, point: Point, recorder: Recorder | None) -> Tensor:
+        """Make a step from where the gradient was taken."""
+        params, memory = point.params, self._recall(point.home)
         grads, updates = self._updates(params)
         # Clipping may have hidden what is not finite in the gradients themselves.
-        made_of = [updates] if self.clip is None else [updates, grads]
-        norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
-        # The step's one wait for the device: what is not finite may enter no memory.
-        sound = bool(torch.stack([point.loss, *norms]).isfinite().all())
+        norms = [inner_product(tensors, tensors) for tensors in (grads, updates)]
+        norms = point.agreed(*norms)
+        due = method.is_due(self.rule, memory)
+        sound, due = _asked(torch.stack([point.loss, *norms]), due, recorder)
         if not sound:
             point.restore_buffers()
         direction = self._directions(params, updates) if sound else updates
@@ -157,12 +216,15 @@ class QLR(torch.optim.Optimizer):
         slope, square_norm = point.agreed(*products)
         if self.direction not in (adam, sgd):  # These are finite if gradients are.
             sound = sound and bool(square_norm.isfinite())
-        # Held no longer than needed, they do not add to what the look takes.
-        del grads, updates
-        for param in params:
-            param.grad = None
+        if recorder is None:
+            # Held no longer than needed, they do not add to what the look takes.
+            del grads, updates
+            self.zero_grad()
+        else:
+            slope = slope * recorder.stretch(point, norms[0])
+            recorder.forget()
 
-        looked = sound and bool(method.is_due(self.rule, memory))
+        looked = sound and due
         look = Look(torch.full_like(slope, torch.nan))
         if looked:
             look = self.curvature.look(point, direction, memory.reach)
@@ -186,6 +248,30 @@ class QLR(torch.optim.Optimizer):
         for group in self.param_groups:
             group.update(zip(_MEMORY, memory, strict=True))
         return point.loss.to(params[0].device, scalar_dtype(params))
+
+    def _taken(
+        self, closure: Objective | Accumulated | Callable[[], Tensor] | None
+    ) -> tuple[Point, Recorder | None]:
+        """Where the gradient was taken, by the step itself or by a recorded loop."""
+        recorder, trained = self._recorder, self._trained()
+        if recorder is None or isinstance(closure, Objective | Accumulated):
+            refuse_step_inside_forward()
+            self.zero_grad()
+            with self._unrecorded():
+                return gradient(checked_closure(closure), trained), None
+        if closure is not None:
+            with torch.enable_grad():
+                closure()
+        return recorder.point([p for p in trained if p.grad is not None]), recorder
+
+    def _unrecorded(self) -> contextlib.AbstractContextManager[None]:
+        """The step's own calls of the model are not the loop's."""
+        recorder = self._recorder
+        return contextlib.nullcontext() if recorder is None else recorder.paused()
+
+    def _trained(self) -> list[Tensor]:
+        every = [param for group in self.param_groups for param in group["params"]]
+        return [param for param in every if param.requires_grad]
 
     def _recall(self, device: torch.device) -> Memory:
         """What was remembered, or loaded, as scalars on the device; the count stays."""
@@ -211,8 +297,8 @@ class QLR(torch.optim.Optimizer):
         updates: list[Tensor] = []
         for group, members in self._members():
             own = [param.grad for param in members if param.grad is not None]
-            if group["weight_decay"] != 0:
-                own = torch._foreach_add(own, members, alpha=group["weight_decay"])
+            if group["l2"] != 0:
+                own = torch._foreach_add(own, members, alpha=group["l2"])
             updates += own
         return grads, updates
 
@@ -222,7 +308,10 @@ class QLR(torch.optim.Optimizer):
         for group, members in self._members():
             own = [update[id(param)] for param in members]
             states = [self.state[param] for param in members]
-            directions += self.direction(own, members, states, group)
+            turned = self.direction(own, members, states, group)
+            if group["weight_decay"] != 0:
+                torch._foreach_add_(turned, members, alpha=group["weight_decay"])
+            directions += turned
         return directions
 
     def _even_out_rates(self, direction: list[Tensor]) -> float:
@@ -232,6 +321,18 @@ class QLR(torch.optim.Optimizer):
         if largest > 0 and min(rates) < largest:
             torch._foreach_mul_(direction, [rate / largest for rate in rates])
         return largest
+
+
+def _asked(finite: Tensor, due: Truth, recorder: Recorder | None) -> tuple[bool, bool]:
+    """Whether all is finite, and a look due: a step's one wait for the device."""
+    due = torch.as_tensor(due, device=finite.device)
+    answers = [wide(finite.isfinite().all()), wide(due)]
+    if recorder is not None:
+        answers.append(recorder.agreement())
+    sound, due, *agreement = torch.stack(answers).tolist()
+    if recorder is not None:
+        recorder.refuse_another_loss(*agreement)
+    return bool(sound), bool(due)
 
 
 def _tried(point: Point, direction: list[Tensor], proposal: Proposal) -> Trial:
