@@ -213,6 +213,17 @@ def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Sc
     return where(hidden, answer, quotient(change, predicted))
 
 
+def averaging_weight(count: Scalar, power: Scalar) -> Scalar:
+    r"""Of the newest iterate in a mean that weighs the t-th like $t^p$.
+
+    $$m_t = m_{t-1} + \frac{p + 1}{p + t}\, (\theta_t - m_{t-1})$$
+
+    About the last $1 / (p + 1)$ of all iterates count, however many they are, so that
+    nobody has to say when training ends (Shamir and Zhang 2013).
+    """
+    return quotient(power + 1, power + count)
+
+
 def next_damping(
     damping: Scalar, ratio: Scalar, decrease: Scalar, increase: Scalar, floor: Scalar
 ) -> Scalar:

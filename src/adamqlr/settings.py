@@ -89,6 +89,25 @@ class KLBudget:
 
 
 @dataclasses.dataclass(frozen=True)
+class Average:
+    r"""A running mean of the parameters, to be evaluated in their place.
+
+    The parameters are trained as if it were not there. They wander about a minimum; the
+    mean of where they have been lies nearer to it, as after a schedule that lets the
+    steps fall to zero, but at every moment and without knowing the end.
+
+    Args:
+        power: $p \ge 0$; the t-th iterate weighs like $t^p$, so that about the last
+            $1 / (p + 1)$ of them count.
+    """
+
+    power: Scalar = 8.0
+
+    def __post_init__(self) -> None:
+        check_range("Average.power", self.power, 0)
+
+
+@dataclasses.dataclass(frozen=True)
 class Rule:
     r"""How the length of a step is chosen and its outcome judged.
 
@@ -103,6 +122,7 @@ class Rule:
         look_every: look along the direction, and so measure curvature and reduction
             ratio, at each so many-th step only; in between the running mean stands for
             the curvature and the damping stays.
+        average: see `Average`; `None` for none.
     """
 
     damping: Damping | None = Damping()
@@ -110,10 +130,12 @@ class Rule:
     curvature_decay: Scalar | None = 0.9
     rescale: Scalar = 1.0
     look_every: int = 1
+    average: Average | None = Average()
 
     def __post_init__(self) -> None:
         _check_type("damping", self.damping, Damping)
         _check_type("budget", self.budget, KLBudget)
+        _check_type("average", self.average, Average)
         if self.curvature_decay is not None:
             check_range("curvature_decay", self.curvature_decay, 0, 1, open_high=True)
         check_range("rescale", self.rescale, 0, open_low=True)
@@ -134,4 +156,4 @@ def _check_type(name: str, value: Any, kind: type) -> None:
 
 
 # AdamQLR (Untuned) of Clarke and Hernández-Lobato 2024, section 4.
-PAPER = Rule(budget=None, curvature_decay=None)
+PAPER = Rule(budget=None, curvature_decay=None, average=None)

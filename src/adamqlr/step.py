@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from adamqlr import rules
 from adamqlr.rules import Limit, Scalar, Truth, where
-from adamqlr.settings import Rule
+from adamqlr.settings import Average, Rule
 
 # Of the running mean of the squared error: some ten batches count.
 ERROR_DECAY = 0.9
@@ -324,6 +324,13 @@ def judge(
         steps=memory.steps + 1,
         rejections=rejections,
     ), info
+
+
+def averaging_weight(average: Average, memory: Memory, info: StepInfo) -> Scalar:
+    """Of the new parameters in the mean of all; zero if the step was refused."""
+    count = memory.steps - memory.rejections
+    weight = rules.averaging_weight(where(info.rejected, 1, count), average.power)
+    return where(info.rejected, 0.0, weight)
 
 
 def _outcome(

@@ -23,13 +23,14 @@ from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr, paper_adamqlr, sgdqlr
 from adamqlr.jax.robust import Huber, Laplace
 from adamqlr.jax.training import Trainer, TrainingState, TrainStep, train_step, trainer
-from adamqlr.jax.transform import QLRState, qlr
+from adamqlr.jax.transform import QLRState, evaluation_params, qlr
 from adamqlr.rules import Limit
-from adamqlr.settings import PAPER, Damping, KLBudget, Rule
+from adamqlr.settings import PAPER, Average, Damping, KLBudget, Rule
 from adamqlr.step import Look, Memory, Scale, StepInfo, Trial
 
 __all__ = [
     "PAPER",
+    "Average",
     "Bernoulli",
     "Categorical",
     "Curvature",
@@ -62,6 +63,7 @@ __all__ = [
     "TrainingState",
     "Trial",
     "adamqlr",
+    "evaluation_params",
     "paper_adamqlr",
     "qlr",
     "sgdqlr",

@@ -30,11 +30,14 @@ class QLRState(NamedTuple):
         base: state of the transformation that makes the direction.
         memory: of the method.
         info: on the last step.
+        average: mean of the parameters, in float32 at least; `None` if the rule has
+            none. `evaluation_params` reads it.
     """
 
     base: optax.OptState
     memory: Memory
     info: StepInfo
+    average: optax.Params | None
 
 
 def qlr(
@@ -94,7 +97,10 @@ def qlr(
         info = info._replace(
             limit=count(), rejected=jnp.zeros((), bool), rejections=count()
         )
-        return QLRState(base.init(params), memory, info)
+        average = None
+        if rule.average is not None:
+            average = jax.tree.map(_at_least_float32, params)
+        return QLRState(base.init(params), memory, info, average)
 
     def update(
         updates: optax.Updates,
@@ -138,10 +144,26 @@ def qlr(
 
         # What a batch that is not finite left behind must not stay.
         base_state = optax.tree.where(sound, base_state, state.base)
-        move = _moves(direction, info.step_size)
-        return move, _cast_like(QLRState(base_state, memory, info), state)
+        move, average = _moves(direction, info.step_size), state.average
+        if rule.average is not None:
+            weight = step.averaging_weight(rule.average, memory, info)
+            new = optax.apply_updates(params, move)
+            average = jax.tree.map(lambda m, p: m + weight * (p - m), average, new)
+        return move, _cast_like(QLRState(base_state, memory, info, average), state)
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+def evaluation_params(state: optax.OptState, params: optax.Params) -> optax.Params:
+    """The parameters to evaluate, save or serve: the mean of those that were trained.
+
+    Args:
+        state: of an optimiser of this library, also inside a chain.
+        params: those that are trained, which go on being so. They are the answer if
+            the optimiser keeps no mean.
+    """
+    average = optax.tree.get(state, "average")
+    return params if average is None else optax.tree.cast_like(average, params)
 
 
 def _batch(
@@ -179,7 +201,12 @@ def _cast_like(new: QLRState, old: QLRState) -> QLRState:
         optax.tree.cast_like(new.base, old.base),
         jax.tree.map(like, new.memory, old.memory),
         jax.tree.map(like, new.info, old.info),
+        jax.tree.map(like, new.average, old.average),
     )
+
+
+def _at_least_float32(leaf: Array) -> Array:
+    return jnp.array(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
 
 
 def _moves(direction: optax.Updates, step_size: Float[Array, ""]) -> optax.Updates:

@@ -1,7 +1,7 @@
 """AdamQLR as a `torch.optim.Optimizer`: Adam says where to go, a model says how far."""
 
 from adamqlr.rules import Limit
-from adamqlr.settings import PAPER, Damping, KLBudget, Rule
+from adamqlr.settings import PAPER, Average, Damping, KLBudget, Rule
 from adamqlr.step import Look, Scale, StepInfo, Trial
 from adamqlr.torch.curvature import (
     Curvature,
@@ -32,6 +32,7 @@ __all__ = [
     "PAPER",
     "Accumulated",
     "AdamQLR",
+    "Average",
     "Bernoulli",
     "Categorical",
     "Curvature",

@@ -65,6 +65,15 @@ def refuse_scaled_gradients(optimiser: Any) -> None:
         )
 
 
+def refuse_step_from_average(in_place: bool) -> None:
+    """Refuse a gradient taken while the average stood in for what is trained."""
+    if in_place:
+        raise RuntimeError(
+            "optimizer.eval() has put the averaged parameters in place, and backward() "
+            "was called on these: call optimizer.train() before the forward pass"
+        )
+
+
 def refuse_step_inside_forward() -> None:
     """Refuse a step within a wrapped model's forward pass, as Lightning's would be.
 

@@ -19,11 +19,13 @@ from adamqlr import step as method
 from adamqlr.rules import Limit, Truth
 from adamqlr.settings import Rule
 from adamqlr.step import Look, Measurement, Memory, Proposal, StepInfo, Trial
+from adamqlr.torch import averaging
 from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
     refuse_learning_rate,
     refuse_scaled_gradients,
+    refuse_step_from_average,
     refuse_step_inside_forward,
 )
 from adamqlr.torch.curvature import Curvature, Probe
@@ -32,7 +34,7 @@ from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.point import Point, gradient
 from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
-from adamqlr.torch.scalars import inner_product, placed, scalar_dtype
+from adamqlr.torch.scalars import inner_product, placed, scalar_dtype, wide
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Hook = Callable[[list[Tensor]], Any]
@@ -146,6 +148,33 @@ class QLR(torch.optim.Optimizer):
                 group["params"] = theirs["params"]
             state_dict = {**state_dict, "param_groups": own}
         super().load_state_dict(state_dict)
+        # The parent has cast these to the type of half-precision parameters.
+        params = [param for group in self.param_groups for param in group["params"]]
+        for number, param in enumerate(params):
+            average = state_dict["state"].get(number, {}).get("average")
+            if average is not None:
+                self.state[param]["average"] = average.to(param.device, copy=True)
+
+    def eval(self) -> None:
+        """Put the average of the parameters in their place, to evaluate or to save it.
+
+        `train()` takes it back; a step that takes the gradient itself does so too.
+        Nothing happens where the rule has no average.
+        """
+        averaging.put_in_place(self.state)
+
+    def train(self) -> None:
+        """Put the parameters that are trained back, if `eval()` was called."""
+        averaging.take_back(self.state)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Evaluate inside of this: the parameters are their average there."""
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train()
 
     def watch(self, model: nn.Module, loss: Any, *, outputs: Pick = None) -> Self:
         """Let the loop stay as it is: `loss.backward()`, then `step()` by itself.
@@ -204,8 +233,8 @@ class QLR(torch.optim.Optimizer):
         params, memory = point.params, self._recall(point.home)
         grads, updates = self._updates(params)
         # Clipping may have hidden what is not finite in the gradients themselves.
-        norms = [inner_product(tensors, tensors) for tensors in (grads, updates)]
-        norms = point.agreed(*norms)
+        made_of = [grads] if self.clip is None else [grads, updates]
+        norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
         due = method.is_due(self.rule, memory)
         sound, due = _asked(torch.stack([point.loss, *norms]), due, recorder)
         if not sound:
@@ -245,9 +274,18 @@ class QLR(torch.optim.Optimizer):
         memory, self._info = method.judge(self.rule, memory, measured, proposal, trial)
         if sound:
             move(params, direction, self._info.step_size)
+            self._average(params, direction, memory)
         for group in self.param_groups:
             group.update(zip(_MEMORY, memory, strict=True))
         return point.loss.to(params[0].device, scalar_dtype(params))
+
+    def _average(
+        self, params: list[Tensor], spare: list[Tensor], memory: Memory
+    ) -> None:
+        if self.rule.average is None or self._info is None:
+            return
+        weight = method.averaging_weight(self.rule.average, memory, self._info)
+        averaging.update([self.state[param] for param in params], params, spare, weight)
 
     def _taken(
         self, closure: Objective | Accumulated | Callable[[], Tensor] | None
@@ -256,12 +294,15 @@ class QLR(torch.optim.Optimizer):
         recorder, trained = self._recorder, self._trained()
         if recorder is None or isinstance(closure, Objective | Accumulated):
             refuse_step_inside_forward()
+            self.train()
             self.zero_grad()
             with self._unrecorded():
                 return gradient(checked_closure(closure), trained), None
         if closure is not None:
+            self.train()
             with torch.enable_grad():
                 closure()
+        refuse_step_from_average(averaging.is_in_place(self.state))
         return recorder.point([p for p in trained if p.grad is not None]), recorder
 
     def _unrecorded(self) -> contextlib.AbstractContextManager[None]:
