@@ -37,7 +37,7 @@ class QLRState(NamedTuple):
     base: optax.OptState
     memory: Memory
     info: StepInfo
-    average: optax.Params | None
+    average: PyTree
 
 
 def qlr(
