@@ -18,11 +18,11 @@ from typing import Any
 
 import jax
 
-from qlrstudy import loops
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.spec import DataOptions, Run, Split
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import train
+from qlrstudy.training import loops
+from qlrstudy.training.train import train
 
 
 def bare_loop(run: Run, split: Split, steps: int) -> Any:

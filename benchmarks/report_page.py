@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Browser, sync_playwright
 
-from qlrstudy.records import Record, StepReport
 from qlrstudy.report.contents import contents
 from qlrstudy.report.page import html
 from qlrstudy.report.styles import ALGORITHMS
-from qlrstudy.store import SCHEMA, run_directory
+from qlrstudy.store.records import Record, StepReport
+from qlrstudy.store.runs import SCHEMA, run_directory
 
 FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run --disable-background-networking "

@@ -3,8 +3,8 @@
     python benchmarks/step_costs.py STORE [STORE ...]
 
 Takes it from the runs of stores, the trials of tunings among them, and writes
-`src/qlrstudy/step_costs.csv` anew. Of several runs the fastest counts: what else the
-machine does can only add time.
+`src/qlrstudy/studies/step_costs.csv` anew. Of several runs the fastest counts: what
+else the machine does can only add time.
 """
 
 import argparse
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from qlrstudy.store import runs
-from qlrstudy.tunings import FOLDER
+from qlrstudy.store.runs import runs
+from qlrstudy.tuning.space import FOLDER
 
-TABLE = Path(__file__).parents[1] / "src" / "qlrstudy" / "step_costs.csv"
+TABLE = Path(__file__).parents[1] / "src" / "qlrstudy" / "studies" / "step_costs.csv"
 KEYS = ("task", "scale", "algorithm", "batch_size", "sequence_length")
 Key = tuple[str, ...]
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qlrstudy.store import runs
-from qlrstudy.tunings import FOLDER
+from qlrstudy.store.runs import runs
+from qlrstudy.tuning.space import FOLDER
 
 
 class Costs(NamedTuple):

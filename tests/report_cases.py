@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from qlrstudy.records import Record, StepReport
 from qlrstudy.report.load import StoredRun, load
-from qlrstudy.store import SCHEMA, RunDirectory, run_directory
+from qlrstudy.store.records import Record, StepReport
+from qlrstudy.store.runs import SCHEMA, RunDirectory, run_directory
 
 
 def write_run(

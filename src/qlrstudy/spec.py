@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adamqlr.jax import Curvature, Fisher, Likelihood
-from qlrstudy.records import Record as Record
-from qlrstudy.records import StepReport as StepReport
+from qlrstudy.store.records import Record as Record
+from qlrstudy.store.records import StepReport as StepReport
 
 Params = Any  # a pytree of arrays
 ModelState = Any  # likewise: batch-norm statistics, say; `{}` for a model without

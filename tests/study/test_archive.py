@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qlrstudy import archive
 from qlrstudy.spec import Record
-from qlrstudy.store import RunDirectory, runs
+from qlrstudy.store import archive
+from qlrstudy.store.runs import RunDirectory, runs
 
 
 def _store(path, evaluations: int = 100):

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qlrstudy import cli
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.commands import arguments
-from qlrstudy.store import RunDirectory
+from qlrstudy.cli import main as cli
+from qlrstudy.cli import options as arguments
+from qlrstudy.store.runs import RunDirectory
 from qlrstudy.tasks import TASKS
 
 COMMAND = [sys.executable, "-m", "qlrstudy"]

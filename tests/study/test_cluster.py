@@ -12,15 +12,17 @@ import pytest
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # loopback; before Ray is loaded
 
-from qlrstudy import cluster, crew, repeat  # noqa: E402
 from qlrstudy.algorithms import ALGORITHMS  # noqa: E402
-from qlrstudy.connection import Resources, connected, environment, prepare  # noqa: E402
-from qlrstudy.jobs import Job, Queue  # noqa: E402
-from qlrstudy.provenance import contents  # noqa: E402
-from qlrstudy.settings import run_with  # noqa: E402
+from qlrstudy.cluster import driver as cluster  # noqa: E402
+from qlrstudy.cluster import workers as crew  # noqa: E402
+from qlrstudy.cluster.connection import Resources, connected, environment, prepare  # noqa: E402
+from qlrstudy.cluster.jobs import Job, Queue  # noqa: E402
 from qlrstudy.spec import Budget, DataOptions  # noqa: E402
-from qlrstudy.store import RunDirectory, runs  # noqa: E402
+from qlrstudy.store.runs import RunDirectory, runs  # noqa: E402
+from qlrstudy.studies import repetitions as repeat  # noqa: E402
 from qlrstudy.tasks import TASKS  # noqa: E402
+from qlrstudy.training.provenance import contents  # noqa: E402
+from qlrstudy.training.resolve import run_with  # noqa: E402
 
 # Earlier tests have used JAX in this process, which a command's driver does not.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork")

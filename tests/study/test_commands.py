@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qlrstudy import cli
-from qlrstudy.store import RunDirectory, runs
+from qlrstudy.cli import main as cli
+from qlrstudy.store.runs import RunDirectory, runs
 from qlrstudy.studies import STUDIES
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +163,7 @@ def test_status_of_committed_results_counts_what_there_is(capsys, unpacked):
     assert _row(shown, "rosenbrock-paper") == [7, 1]
 
 
+@pytest.mark.slow
 def test_committed_results_pack_to_themselves(capsys, unpacked, tmp_path):
     store, back = unpacked / "reproduction", tmp_path / "back"
     code, shown = _here(capsys, "pack", store, tmp_path / "again.parquet")

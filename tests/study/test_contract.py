@@ -13,9 +13,9 @@ import pytest
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.models import GPT2, ResNet, batch_normed, plain
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Run, Split, Task
-from qlrstudy.store import RunDirectory
+from qlrstudy.store.runs import RunDirectory
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import Outcome, train
+from qlrstudy.training.train import Outcome, train
 
 SMALLEST = {name: list(scales.values())[-1] for name, scales in TASKS.items()}
 # Of deep networks all that matters here is their kind, and each layer costs compiling.

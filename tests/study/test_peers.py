@@ -9,7 +9,6 @@ import numpy as np
 import optax
 import pytest
 
-from qlrstudy import loops
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.algorithms.adamw_cosine import rate
 from qlrstudy.algorithms.dog import polynomial_average
@@ -17,6 +16,7 @@ from qlrstudy.algorithms.muon import labels
 from qlrstudy.models import GPT2, MLP, ResNet, batch_normed, plain
 from qlrstudy.spec import Batch, BatchShape, Budget, DataOptions, Run, Stepper, Task
 from qlrstudy.tasks import TASKS
+from qlrstudy.training import loops
 
 ROSENBROCK = TASKS["rosenbrock"]["shown"]
 DIABETES = TASKS["diabetes"]["paper"]

@@ -9,7 +9,7 @@ import sys
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from qlrstudy.report import command
+from qlrstudy.cli import report as command
 from qlrstudy.report.contents import contents
 from qlrstudy.report.drawing import look, save
 from qlrstudy.report.load import load

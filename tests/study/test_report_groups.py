@@ -7,12 +7,13 @@ import shlex
 import numpy as np
 import pytest
 
-from qlrstudy import cli, provenance
-from qlrstudy.choose import choose
+from qlrstudy.cli import main as cli
+from qlrstudy.cli.selection import choose
 from qlrstudy.report import profiles
 from qlrstudy.report.groups import command, groups, sections
 from qlrstudy.report.load import load
 from qlrstudy.report.sweeps import sweeps
+from qlrstudy.training import provenance
 from report_cases import small_study, write_run
 
 

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from qlrstudy.spec import Record, StepReport
-from qlrstudy.store import Checkpoint, RunDirectory, StoreError, run_directory, runs
+from qlrstudy.store.runs import (
+    Checkpoint,
+    RunDirectory,
+    StoreError,
+    run_directory,
+    runs,
+)
 
 IDENTITY = {"task": "t", "algorithm": "a", "seed": 0}
 
@@ -81,7 +87,7 @@ def test_identity_is_by_value(tmp_path):
 _WRITER = """
 import pathlib, sys
 from qlrstudy.spec import Record
-from qlrstudy.store import run_directory
+from qlrstudy.store.runs import run_directory
 store, seed = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 directory = run_directory(store, {"task": "t", "algorithm": "a", "seed": seed})
 with directory.claim():

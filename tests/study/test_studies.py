@@ -2,12 +2,11 @@
 
 import pytest
 
-from qlrstudy import estimate
-from qlrstudy.plan import Cell, Study, Tuned, at_scale, grid
 from qlrstudy.spec import DataOptions
-from qlrstudy.studies import STUDIES
-from qlrstudy.study import Conduct, groups, known_settings, tuning_of
-from qlrstudy.tunings import hyperparameters, trial_run
+from qlrstudy.studies import STUDIES, estimate
+from qlrstudy.studies.definition import Cell, Study, Tuned, at_scale, grid
+from qlrstudy.studies.expand import Conduct, groups, known_settings, tuning_of
+from qlrstudy.tuning.space import hyperparameters, trial_run
 
 SCALES = ("paper", "laptop", "smoke")
 

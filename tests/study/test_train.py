@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qlrstudy import loops
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.evaluate import evaluate
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Run
-from qlrstudy.store import RunDirectory
+from qlrstudy.store.runs import RunDirectory
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import Outcome, train
+from qlrstudy.training import loops
+from qlrstudy.training.evaluate import evaluate
+from qlrstudy.training.train import Outcome, train
 
 DIGITS = TASKS["digits"]["paper"]
 DATA = DIGITS.load(DataOptions())

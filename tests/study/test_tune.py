@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qlrstudy import tunings
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.jobs import Ending
-from qlrstudy.plan import Tuned
-from qlrstudy.provenance import contents
+from qlrstudy.cluster.jobs import Ending
+from qlrstudy.cluster.worker import Worker, order
 from qlrstudy.spec import Budget, DataOptions
-from qlrstudy.store import StoreError, mark
+from qlrstudy.store.runs import StoreError, mark
+from qlrstudy.studies.definition import Tuned
 from qlrstudy.tasks import TASKS
-from qlrstudy.tune import Asha, Search
-from qlrstudy.tunings import Tuning
-from qlrstudy.worker import Worker, order
+from qlrstudy.training.provenance import contents
+from qlrstudy.tuning import space as tunings
+from qlrstudy.tuning.search import Asha, Search
+from qlrstudy.tuning.space import Tuning
 
 STEPS, SAMPLES = 64, 24
 
@@ -66,7 +66,7 @@ def _tuning(samples: int = SAMPLES) -> Tuning:
 def quadratic():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASKS, "quadratic", {"paper": QUADRATIC})
-        patch.setattr("qlrstudy.worker.keep_compiled_programs", lambda: None)
+        patch.setattr("qlrstudy.cluster.worker.keep_compiled_programs", lambda: None)
         yield
 
 

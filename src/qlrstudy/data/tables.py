@@ -4,7 +4,7 @@ import numpy as np
 
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.registry import DataSet
-from qlrstudy.data.shelf import read_set
+from qlrstudy.data.sets import read_set
 from qlrstudy.data.splits import Scale, hold_out
 from qlrstudy.spec import DataOptions, Dataset, Split
 

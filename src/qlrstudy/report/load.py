@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from qlrstudy.records import Record
 from qlrstudy.report.styles import algorithm_title, task_title
-from qlrstudy.store import SCHEMA, RunDirectory
+from qlrstudy.store.records import Record
+from qlrstudy.store.runs import SCHEMA, RunDirectory
 
 COMPLETE = ("finished", "diverged")
 # Steps of a run that are kept for its evolution: more than any curve shows.

@@ -7,8 +7,8 @@ in each of these cells by itself, is the bar.
 
 from collections.abc import Mapping
 
-from qlrstudy.plan import Cell, Study, grid
 from qlrstudy.spec import Budget
+from qlrstudy.studies.definition import Cell, Study, grid
 
 PEERS = (
     "adam-untuned",

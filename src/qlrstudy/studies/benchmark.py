@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from qlrstudy.plan import Cell, Study, Tuned
 from qlrstudy.spec import Budget
+from qlrstudy.studies.definition import Cell, Study, Tuned
 
 TUNED = ("sgd-minimal", "sgd-full", "adam", "kfac", "adamqlr-tuned")
 UNTUNED = ("adam-untuned", "kfac-untuned", "adamqlr-untuned")

@@ -1,7 +1,7 @@
 """About a minute on data that need no download, for a first look."""
 
-from qlrstudy.plan import Cell, Study, Tuned
 from qlrstudy.spec import Budget
+from qlrstudy.studies.definition import Cell, Study, Tuned
 
 _EPOCHS = Budget(epochs=20)
 # Nearly all of the time goes into compiling, one program for each algorithm and batch.

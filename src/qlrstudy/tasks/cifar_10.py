@@ -14,8 +14,8 @@ from qlrstudy.data.formats import Labelled
 from qlrstudy.data.images import images_dataset
 from qlrstudy.data.registry import CIFAR_10
 from qlrstudy.models import ResNet, batch_normed, hits
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 _MARGIN = 4
 

@@ -4,10 +4,10 @@ The study's smallest classification; scikit-learn ships the data.
 """
 
 from adamqlr.jax import Categorical
-from qlrstudy.bundled import bundled_dataset
+from qlrstudy.data.bundled import bundled_dataset
 from qlrstudy.models import MLP, hits, plain
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(options: DataOptions) -> Dataset:

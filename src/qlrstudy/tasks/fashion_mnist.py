@@ -9,8 +9,8 @@ from qlrstudy.data.formats import Labelled
 from qlrstudy.data.images import images_dataset
 from qlrstudy.data.registry import FASHION_MNIST
 from qlrstudy.models import MLP, hits, plain
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from adamqlr.jax import Categorical
 from qlrstudy.data.text import common_words, load_treebank
 from qlrstudy.models import GPT2, hits, plain
-from qlrstudy.sampling import Windows
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Windows
 
 _VOCABULARY, _COMMON = 10_000, 2_000
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from adamqlr.jax import Categorical
 from qlrstudy.data.text import characters, load_treebank
 from qlrstudy.models import GPT2, hits, plain
-from qlrstudy.sampling import Windows
 from qlrstudy.spec import BatchShape, Budget, Task
+from qlrstudy.tasks.sampling import Windows
 
 _SYMBOLS = 50
 

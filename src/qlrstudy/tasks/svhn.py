@@ -8,8 +8,8 @@ from qlrstudy.data import read_set
 from qlrstudy.data.images import images_dataset
 from qlrstudy.data.registry import SVHN
 from qlrstudy.models import ResNet, batch_normed, hits
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(

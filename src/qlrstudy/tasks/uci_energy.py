@@ -4,8 +4,8 @@ from adamqlr.jax import Gaussian
 from qlrstudy.data.registry import UCI_ENERGY
 from qlrstudy.data.tables import load_table
 from qlrstudy.models import MLP, plain
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(options: DataOptions) -> Dataset:

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from qlrstudy import tunings
-from qlrstudy.jobs import Job
+from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Run
-from qlrstudy.store import runs
-from qlrstudy.study import Conduct, groups, known_settings, task_of, tuning_of
-from qlrstudy.tune import REDUCTION, Search
+from qlrstudy.store.runs import runs
+from qlrstudy.studies.expand import Conduct, groups, known_settings, task_of, tuning_of
+from qlrstudy.tuning import space as tunings
+from qlrstudy.tuning.search import REDUCTION, Search
 
 Key = tuple[str, str, str]  # task, scale, algorithm
 
@@ -195,5 +195,5 @@ def _size(row: Mapping[str, Any]) -> float:
 
 
 def _table() -> list[dict[str, str]]:
-    file = importlib.resources.files("qlrstudy") / "step_costs.csv"
+    file = importlib.resources.files("qlrstudy.studies") / "step_costs.csv"
     return list(csv.DictReader(file.read_text().splitlines()))

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from qlrstudy import train
-from qlrstudy.console import ERR as ERR
-from qlrstudy.console import OUT as OUT
-from qlrstudy.console import table as table
-from qlrstudy.estimate import Estimate, Line
-from qlrstudy.jobs import Ending, Job
-from qlrstudy.provenance import hyperparameters
+from qlrstudy.cli.console import ERR as ERR
+from qlrstudy.cli.console import OUT as OUT
+from qlrstudy.cli.console import table as table
+from qlrstudy.cluster.jobs import Ending, Job
 from qlrstudy.spec import Record, Run
-from qlrstudy.status import STATES, Count
-from qlrstudy.tune import Search
+from qlrstudy.store.status import STATES, Count
+from qlrstudy.studies.estimate import Estimate, Line
+from qlrstudy.training import train
+from qlrstudy.training.provenance import hyperparameters
+from qlrstudy.tuning.search import Search
 
 
 @contextlib.contextmanager

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from qlrstudy import paper, tunings
+from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.plan import Cell, Published, Study, Tuned, at_scale
-from qlrstudy.settings import lookup, run_with
 from qlrstudy.spec import Algorithm, Budget, Run, Task
 from qlrstudy.studies import STUDIES
+from qlrstudy.studies.definition import Cell, Published, Study, Tuned, at_scale
 from qlrstudy.tasks import TASKS
+from qlrstudy.training.resolve import lookup, run_with
+from qlrstudy.tuning import space as tunings
 
 
 def choose(options: argparse.Namespace) -> Run:

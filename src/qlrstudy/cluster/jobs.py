@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from qlrstudy.cluster.worker import Pauses
 from qlrstudy.spec import Record, Run
-from qlrstudy.train import Progress
-from qlrstudy.worker import Pauses
+from qlrstudy.training.train import Progress
 
 
 class Ending(NamedTuple):

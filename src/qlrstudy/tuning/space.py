@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from qlrstudy.plan import Tuned
-from qlrstudy.settings import run_with
 from qlrstudy.spec import Algorithm, Budget, Complement, Run, Task
-from qlrstudy.store import RunDirectory, StoreError, explained
+from qlrstudy.store.runs import RunDirectory, StoreError, explained
+from qlrstudy.studies.definition import Tuned
+from qlrstudy.training.resolve import run_with
 
 FOLDER = "tunings"
 

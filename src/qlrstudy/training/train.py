@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from qlrstudy import loops, provenance
-from qlrstudy.evaluate import evaluate
 from qlrstudy.spec import Dataset, Record, Run, Split, StepReport
-from qlrstudy.store import Checkpoint, RunDirectory, run_directory
+from qlrstudy.store.runs import Checkpoint, RunDirectory, run_directory
+from qlrstudy.training import loops, provenance
+from qlrstudy.training.evaluate import evaluate
 
 STRETCH_SECONDS = 0.5
 # At least so long from one checkpoint to the next, and so many times its own cost.

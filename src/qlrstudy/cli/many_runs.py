@@ -4,22 +4,20 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from qlrstudy import (
-    board,
-    cluster,
-    connection,
-    display,
-    estimate,
-    plan,
-    repeat,
-    study,
-    tune,
-    tunings,
-)
-from qlrstudy.choose import choose, choose_pair, choose_study
-from qlrstudy.commands import arguments
-from qlrstudy.jobs import Job
+from qlrstudy.cli import display
+from qlrstudy.cli import options as arguments
+from qlrstudy.cli import progress as board
+from qlrstudy.cli.selection import choose, choose_pair, choose_study
+from qlrstudy.cluster import connection
+from qlrstudy.cluster import driver as cluster
+from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Budget
+from qlrstudy.studies import definition as plan
+from qlrstudy.studies import estimate
+from qlrstudy.studies import expand as study
+from qlrstudy.studies import repetitions as repeat
+from qlrstudy.tuning import search as tune
+from qlrstudy.tuning import space as tunings
 
 
 def add_parsers(commands: Any) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qlrstudy.jobs import Job
-from qlrstudy.provenance import identity
+from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Run
-from qlrstudy.store import run_directory
+from qlrstudy.store.runs import run_directory
+from qlrstudy.training.provenance import identity
 
 
 def repetitions(run: Run, count: int) -> list[Run]:

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qlrstudy import tunings
-from qlrstudy.store import explained, runs
+from qlrstudy.store.runs import explained, runs
+from qlrstudy.tuning import space as tunings
 
 POINTS = 51  # evaluations of a run: all, but of paths that are drawn
 _DIGITS = 6

@@ -3,8 +3,8 @@
 import argparse
 from typing import Any
 
-from qlrstudy import display
-from qlrstudy.commands import arguments
+from qlrstudy.cli import display
+from qlrstudy.cli import options as arguments
 from qlrstudy.data import fetch_sets, list_sets, verify_sets
 from qlrstudy.spec import DataOptions
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from qlrstudy import study, tunings
-from qlrstudy.store import RunDirectory, runs
+from qlrstudy.store.runs import RunDirectory, runs
+from qlrstudy.studies import expand as study
+from qlrstudy.tuning import space as tunings
 
 STATES = ("finished", "diverged", "running", "unfinished", "failed")
 

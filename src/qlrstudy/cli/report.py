@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from qlrstudy import console
+from qlrstudy.cli import console
 
 NAMES = ("report", "export")
 

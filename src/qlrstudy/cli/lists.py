@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from qlrstudy import display, status
 from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.cli import display
 from qlrstudy.spec import Algorithm, Budget, Complement
+from qlrstudy.store import status
 from qlrstudy.studies import STUDIES
 from qlrstudy.tasks import TASKS
 

@@ -5,12 +5,12 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-from qlrstudy import connection
-from qlrstudy.connection import Resources
-from qlrstudy.jobs import Job
+from qlrstudy.cluster import connection
+from qlrstudy.cluster.connection import Resources
+from qlrstudy.cluster.jobs import Job
+from qlrstudy.cluster.worker import Worker
 from qlrstudy.spec import DataOptions
-from qlrstudy.train import Progress
-from qlrstudy.worker import Worker
+from qlrstudy.training.train import Progress
 
 
 class Hand:

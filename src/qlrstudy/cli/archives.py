@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from qlrstudy import archive, display
+from qlrstudy.cli import display
+from qlrstudy.store import archive
 
 
 def add_parsers(commands: Any) -> None:

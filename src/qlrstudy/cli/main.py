@@ -2,12 +2,10 @@
 
 import argparse
 
-from qlrstudy import display
-from qlrstudy.commands import archives, data, lists, many_runs, one_run
+from qlrstudy.cli import archives, data, display, lists, many_runs, one_run, report
 from qlrstudy.data import DataError
-from qlrstudy.programs import keep_compiled_programs
-from qlrstudy.report import command as report
-from qlrstudy.store import StoreError
+from qlrstudy.store.runs import StoreError
+from qlrstudy.training.compilation_cache import keep_compiled_programs
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from qlrstudy import tunings
-from qlrstudy.jobs import Ending, Job
-from qlrstudy.provenance import identity
+from qlrstudy.cluster.jobs import Ending, Job
+from qlrstudy.cluster.worker import Pauses
 from qlrstudy.spec import Record
-from qlrstudy.store import BusyError, StoreError, run_directory
-from qlrstudy.tunings import Entry, Tuning, TuningDirectory
-from qlrstudy.worker import Pauses
+from qlrstudy.store.runs import BusyError, StoreError, run_directory
+from qlrstudy.training.provenance import identity
+from qlrstudy.tuning import space as tunings
+from qlrstudy.tuning.space import Entry, Tuning, TuningDirectory
 
 REDUCTION = 4.0  # of each rung's trials one in so many goes on
 _SHORTEST = REDUCTION**3  # the first rung is at this part of the epochs, or later

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from qlrstudy.spec import Complement, Dataset, Run
-from qlrstudy.store import SCHEMA
+from qlrstudy.store.runs import SCHEMA
 
 _PACKAGES = ("adamqlr", "jax", "jaxlib", "optax", "flax", "kfac-jax", "numpy")
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from qlrstudy import connection, crew
-from qlrstudy.connection import Resources
-from qlrstudy.crew import Hand
-from qlrstudy.jobs import Board, Ending, Job, Queue, Seat
+from qlrstudy.cluster import connection
+from qlrstudy.cluster import workers as crew
+from qlrstudy.cluster.connection import Resources
+from qlrstudy.cluster.jobs import Board, Ending, Job, Queue, Seat
+from qlrstudy.cluster.worker import Order, Reply, order
+from qlrstudy.cluster.workers import Hand
 from qlrstudy.spec import DataOptions
-from qlrstudy.store import BusyError, RunDirectory, mark
-from qlrstudy.worker import Order, Reply, order
+from qlrstudy.store.runs import BusyError, RunDirectory, mark
 
 ATTEMPTS = 3
 _TICK_SECONDS, _LOOK_SECONDS, _BUSY_SECONDS, _STOP_SECONDS = 0.5, 1.0, 2.0, 120.0

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qlrstudy import paper, provenance, repeat
+from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.jobs import Job
-from qlrstudy.plan import Cell, Published, Settings, Study, Tuned
-from qlrstudy.settings import lookup, run_with
+from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Budget, DataOptions, Run, Task
-from qlrstudy.store import explained
+from qlrstudy.store.runs import explained
+from qlrstudy.studies import repetitions as repeat
+from qlrstudy.studies.definition import Cell, Published, Settings, Study, Tuned
 from qlrstudy.tasks import TASKS
-from qlrstudy.tune import Search
-from qlrstudy.tunings import Tuning
+from qlrstudy.training import provenance
+from qlrstudy.training.resolve import lookup, run_with
+from qlrstudy.tuning.search import Search
+from qlrstudy.tuning.space import Tuning
 
 FOLDER = "studies"
 Contents = Callable[[Task], Mapping[str, Any]]

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import pooch
 
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.programs import keep_compiled_programs
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Record, Run
-from qlrstudy.store import BusyError, RunDirectory, is_marked
+from qlrstudy.store.runs import BusyError, RunDirectory, is_marked
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import Outcome, Progress, train
+from qlrstudy.training.compilation_cache import keep_compiled_programs
+from qlrstudy.training.train import Outcome, Progress, train
 
 
 class Pauses(NamedTuple):

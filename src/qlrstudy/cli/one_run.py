@@ -6,11 +6,12 @@ import math
 import sys
 from typing import Any
 
-from qlrstudy import display, provenance
-from qlrstudy.choose import choose
-from qlrstudy.commands import arguments
+from qlrstudy.cli import display
+from qlrstudy.cli import options as arguments
+from qlrstudy.cli.selection import choose
 from qlrstudy.spec import Run
-from qlrstudy.train import Outcome, train
+from qlrstudy.training import provenance
+from qlrstudy.training.train import Outcome, train
 
 
 def add_parsers(commands: Any) -> None:

@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from qlrstudy.display import ERR, duration, number
-from qlrstudy.jobs import Board, Ending, Job
-from qlrstudy.tune import Search
+from qlrstudy.cli.display import ERR, duration, number
+from qlrstudy.cluster.jobs import Board, Ending, Job
+from qlrstudy.tuning.search import Search
 
 
 @contextlib.contextmanager

@@ -1,0 +1,1 @@
+"""The disk: runs, tunings, studies and archives, read and written here alone."""
