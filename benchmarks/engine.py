@@ -77,8 +77,9 @@ def main() -> None:
     data = task.load(DataOptions(options.data_dir))
     shape, settings = algorithm.batch(task), algorithm.defaults
     run = Run(task, algorithm, settings, shape, 0, task.budget)
-    assert task.budget.epochs is not None, "choose a task with a budget in epochs"
-    steps = task.budget.epochs * task.sampling.steps(len(data.train.inputs), shape)
+    per_epoch = task.sampling.steps(len(data.train.inputs), shape)
+    steps = task.budget.total_steps(per_epoch)
+    assert steps is not None, "choose a task whose budget is not in seconds"
 
     bare = bare_loop(run, jax.device_put(data.train), steps)
     bare()

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, sync_playwright
 from qlrstudy.report.contents import contents
 from qlrstudy.report.page import html
 from qlrstudy.report.styles import ALGORITHMS
-from qlrstudy.store.records import Record, StepReport
+from qlrstudy.spec import Record, StepReport
 from qlrstudy.store.runs import SCHEMA, run_directory
 
 FLAGS = (

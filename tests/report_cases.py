@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qlrstudy.report.load import StoredRun, load
-from qlrstudy.store.records import Record, StepReport
+from qlrstudy.spec import Record, StepReport
 from qlrstudy.store.runs import SCHEMA, RunDirectory, run_directory
 
 

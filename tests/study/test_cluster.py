@@ -34,7 +34,7 @@ RUN = run_with(
     ALGORITHMS["sgd-minimal"],
     {"batch_size": 200, "learning_rate": 0.001},
     0,
-    Budget(steps=STEPS),
+    Budget("steps", STEPS),
 )
 SAME_RUN = [
     *("digits", "sgd-minimal", "--batch-size", "200", "--set", "learning_rate=0.001"),

@@ -121,7 +121,7 @@ def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, tmp_path):
 @pytest.mark.slow
 def test_a_tuning_is_shown_found_and_repeated(capsys, tmp_path):
     store = ["--store", tmp_path]
-    tune = ["tune", "rosenbrock", "sgd-minimal", "--budget", "epochs", "--samples"]
+    tune = ["tune", "rosenbrock", "sgd-minimal", "--resource", "epochs", "--samples"]
     code, out, err = _command(*tune, 3, *store)
     assert code == 0, err
     assert "rung at step" in out and "best: learning_rate" in out

@@ -112,7 +112,7 @@ def test_every_algorithm_takes_steps(task, real_data, hasty_compiler, subtests):
 @pytest.mark.parametrize("task", CASES.values(), ids=CASES)
 def test_kfac_trains_and_is_stored(task, real_data, hasty_compiler, tmp_path):
     data, kfac = _few_examples(task, real_data), ALGORITHMS["kfac"]
-    run = Run(task, kfac, kfac.defaults, _shape(task, 40), 0, Budget(steps=3))
+    run = Run(task, kfac, kfac.defaults, _shape(task, 40), 0, Budget("steps", 3))
     _check(train(run, data, tmp_path))
 
 
@@ -122,7 +122,7 @@ def test_runs_are_stored_and_another_setting_compiles_nothing(
 ):
     data = _few_examples(DIABETES, DataOptions())
     shape = BatchShape(EXAMPLES)
-    run = Run(DIABETES, algorithm, algorithm.defaults, shape, 0, Budget(steps=2))
+    run = Run(DIABETES, algorithm, algorithm.defaults, shape, 0, Budget("steps", 2))
     _check(train(run, data, tmp_path))
     if algorithm.defaults:
         compilations.clear()

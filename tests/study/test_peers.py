@@ -70,7 +70,7 @@ def test_the_cosine_rises_to_the_rate_and_ends_at_zero():
 
 
 @pytest.mark.parametrize(
-    ("budget", "total"), [(Budget(steps=6), 6), (Budget(epochs=2), 4)]
+    ("budget", "total"), [(Budget("steps", 6), 6), (Budget("epochs", 2), 4)]
 )
 def test_a_schedule_ends_with_the_run(budget, total):
     algorithm = ALGORITHMS["adamw-cosine"]
@@ -87,7 +87,7 @@ def test_a_schedule_ends_with_the_run(budget, total):
 def test_a_schedule_and_a_clock_do_not_go_together():
     algorithm = ALGORITHMS["adamw-cosine"]
     with pytest.raises(ValueError, match="'adamw-cosine'.*3 seconds; give epochs or"):
-        Run(DIABETES, algorithm, {}, BatchShape(9), 0, Budget(seconds=3.0))
+        Run(DIABETES, algorithm, {}, BatchShape(9), 0, Budget("seconds", 3.0))
 
 
 @pytest.mark.parametrize("name", ["prodigy", "dadapt-adam"])

@@ -115,7 +115,7 @@ def test_the_command_does_the_same_run_again(tmp_path, budget):
     run = choose(cli._parser().parse_args(words[1:]))
     assert provenance.hyperparameters(run) == setting
     assert run.seed == 3
-    assert getattr(run.budget, *budget) == budget[next(iter(budget))]
+    assert {run.budget.unit: run.budget.amount} == budget
 
 
 def test_names_of_a_store_cannot_leave_the_command(tmp_path):

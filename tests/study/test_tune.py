@@ -37,7 +37,7 @@ def _predict(params, inputs, state, *, training, weights=None):
 QUADRATIC = dataclasses.replace(
     TASKS["rosenbrock"]["paper"],
     name="quadratic",
-    budget=Budget(steps=STEPS),
+    budget=Budget("steps", STEPS),
     init=_start,
     predict=_predict,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cli import display
-from qlrstudy.spec import Algorithm, Budget, Complement
+from qlrstudy.spec import Algorithm, Complement
 from qlrstudy.store import status
 from qlrstudy.studies import STUDIES
 from qlrstudy.tasks import TASKS
@@ -60,16 +60,12 @@ def _studies(options: argparse.Namespace) -> int:
 def _tasks(options: argparse.Namespace) -> int:
     del options
     rows = [
-        [name, task.title, scale, _budget(task.budget), str(task.adam_batch.size)]
+        [name, task.title, scale, str(task.budget), str(task.adam_batch.size)]
         for name, scales in TASKS.items()
         for scale, task in scales.items()
     ]
     display.table("Tasks", ["name", "title", "scale", "budget", "Adam's batch"], rows)
     return 0
-
-
-def _budget(budget: Budget) -> str:
-    return f"{budget.epochs} epochs" if budget.epochs else f"{budget.steps} steps"
 
 
 def _algorithms(options: argparse.Namespace) -> int:

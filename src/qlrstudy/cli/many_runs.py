@@ -49,7 +49,7 @@ def _add_tune(commands: Any) -> None:
         help="what counts; validation_loss",
     )
     tune_.add_argument(
-        "--budget",
+        "--resource",
         choices=("epochs", "seconds"),
         default="seconds",
         help="what ASHA counts: seconds of training, at most 900, or epochs",
@@ -74,7 +74,7 @@ def _add_study(commands: Any) -> None:
     study_.add_argument("--samples", type=int, help="of each tuning")
     study_.add_argument("--repetitions", type=int, help="of each setting, at most")
     study_.add_argument(
-        "--budget", choices=("epochs", "seconds"), help="what ASHA counts"
+        "--resource", choices=("epochs", "seconds"), help="what ASHA counts"
     )
     study_.add_argument(
         "--hyperparameters",
@@ -99,8 +99,10 @@ def _repeat(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     task, algorithm = choose_pair(options)
     connection.prepare(options.address)
-    how = plan.Tuned(options.samples, options.metric, options.budget, seed=options.seed)
-    own = None if options.seconds is None else Budget(seconds=options.seconds)
+    how = plan.Tuned(
+        options.samples, options.metric, options.resource, seed=options.seed
+    )
+    own = None if options.seconds is None else Budget("seconds", options.seconds)
     tuning = tunings.Tuning(task, algorithm, how, own or task.budget)
     contents = study.reader(arguments.data_options(options))(task)
     search = tune.Search(tuning, options.store, contents)

@@ -8,7 +8,7 @@ from typing import Any
 
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.spec import Algorithm, Budget, Run, Task
+from qlrstudy.spec import Algorithm, Budget, Run, Task, Unit
 from qlrstudy.studies import STUDIES
 from qlrstudy.studies.definition import Cell, Published, Study, Tuned, at_scale
 from qlrstudy.tasks import TASKS
@@ -24,10 +24,14 @@ def choose(options: argparse.Namespace) -> Run:
     """
     task, algorithm = choose_pair(options)
     chosen = _hyperparameters(options, task, algorithm)
-    given = {k: getattr(options, k) for k in ("epochs", "steps", "seconds")}
-    own = any(value is not None for value in given.values())
-    budget = Budget(**given) if own else None
-    return run_with(task, algorithm, chosen, options.seed, budget)
+    given: dict[Unit, float | None] = {
+        "epochs": options.epochs,
+        "steps": options.steps,
+        "seconds": options.seconds,
+    }
+    budgets = [Budget(unit, n) for unit, n in given.items() if n is not None]
+    own = budgets[0] if budgets else None
+    return run_with(task, algorithm, chosen, options.seed, own)
 
 
 def choose_pair(options: argparse.Namespace) -> tuple[Task, Algorithm]:
@@ -59,7 +63,7 @@ def _subset(what: str, given: list[str] | None, known: list[str]) -> list[str]:
 def _changed(cell: Cell, options: argparse.Namespace) -> Cell:
     settings = cell.settings
     if isinstance(settings, Tuned):
-        given = {"samples": options.samples, "resource": options.budget}
+        given = {"samples": options.samples, "resource": options.resource}
         own = {name: value for name, value in given.items() if value is not None}
         settings = dataclasses.replace(settings, **own)
         if options.hyperparameters == "paper":

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from qlrstudy.report.styles import algorithm_title, task_title
-from qlrstudy.store.records import Record
+from qlrstudy.spec import Budget, Record
 from qlrstudy.store.runs import SCHEMA, RunDirectory
 
 COMPLETE = ("finished", "diverged")
@@ -27,16 +27,6 @@ class Damage(NamedTuple):
 
     run: str
     problem: str
-
-
-class Budget(NamedTuple):
-    """How long was trained: `epochs`, `steps` or `seconds`, and how many."""
-
-    unit: str
-    amount: float
-
-    def __str__(self) -> str:
-        return f"{self.amount:g} {self.unit}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -263,7 +253,7 @@ def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "scale": _text(content["scale"]),
         "hyperparameters": dict(_numbers(content["hyperparameters"])),
         "seed": int(content["seed"]),
-        "budget": Budget(_text(unit), float(amount)),
+        "budget": Budget(unit, amount),
         "status": _text(content["status"]),
         "caveats": tuple(_text(entry) for entry in content.get("caveats", ())),
         "search": None if search is None else {k: dict(v) for k, v in search.items()},

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qlrstudy.store.records import Record, StepReport
+from qlrstudy.spec import Record, StepReport
 
 SCHEMA = 1
 _ROW = np.dtype([(name, "<f4") for name in StepReport._fields])

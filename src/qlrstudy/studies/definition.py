@@ -106,7 +106,7 @@ def _laptop(cell: Cell) -> Cell:
     """Smaller tasks, fewer samples and repetitions; ASHA counts epochs."""
     settings = cell.settings
     if isinstance(settings, Tuned):
-        by_time = settings.budget is not None and settings.budget.seconds is not None
+        by_time = settings.budget is not None and settings.budget.unit == "seconds"
         settings = dataclasses.replace(
             settings,
             samples=min(settings.samples, 30),
@@ -127,7 +127,7 @@ def _laptop(cell: Cell) -> Cell:
 def _smoke(cell: Cell) -> Cell:
     """A few steps of all that a study does."""
     cell = _laptop(cell)
-    few = Budget(steps=8)
+    few = Budget("steps", 8)
     settings = cell.settings
     if isinstance(settings, Tuned):
         settings = dataclasses.replace(
@@ -140,6 +140,6 @@ def _smoke(cell: Cell) -> Cell:
 
 
 def _at_most(budget: Budget | None, seconds: float) -> Budget | None:
-    if budget is None or budget.seconds is None:
+    if budget is None or budget.unit != "seconds":
         return budget
-    return Budget(seconds=min(budget.seconds, seconds))
+    return Budget("seconds", min(budget.amount, seconds))

@@ -92,14 +92,15 @@ class Costs:
 
     def run(self, run: Run, contents: Mapping[str, Any]) -> tuple[float, str] | None:
         """Seconds of a whole run, and their source."""
-        if run.budget.seconds is not None:
-            return run.budget.seconds, "budget"
+        if run.budget.unit == "seconds":
+            return run.budget.amount, "budget"
         cost = self.step(run)
         if cost is None:
             return None
         count = contents["examples"]["train"]
         per_epoch = run.task.sampling.steps(count, run.shape)
-        steps = run.budget.steps or per_epoch * (run.budget.epochs or 0)
+        steps = run.budget.total_steps(per_epoch)
+        assert steps is not None
         return steps * cost[0], cost[1]
 
 
@@ -156,7 +157,7 @@ def _trials(search: Search, costs: Costs) -> Line:
 
 def _expected_part(search: Search) -> float:
     """Of a trial's budget, if one in so many goes on at each rung."""
-    if search.field == "training_seconds" and search.tuning.budget.seconds is None:
+    if search.field == "training_seconds" and search.tuning.budget.unit != "seconds":
         return 1.0  # which part the seconds of the rungs are is not known
     ends = [0.0, *search.asha.milestones, search.most]
     pieces = (

@@ -56,7 +56,7 @@ _TUNING = Task(
     name="rosenbrock",
     title="Rosenbrock",
     scale="paper",
-    budget=Budget(steps=200),
+    budget=Budget("steps", 200),
     load=_load,
     init=_random_start,
     predict=_predict,

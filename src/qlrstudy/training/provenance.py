@@ -39,7 +39,7 @@ def identity(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
         "algorithm": run.algorithm.name,
         "hyperparameters": hyperparameters(run),
         "seed": run.seed,
-        "budget": {k: v for k, v in dataclasses.asdict(run.budget).items() if v},
+        "budget": {run.budget.unit: run.budget.amount},
         **contents,
     }
 
@@ -89,7 +89,7 @@ def manifest(run: Run, data: Dataset) -> dict[str, Any]:
         "titles": {"task": run.task.title, "algorithm": run.algorithm.title},
         "search": search_space(run),
         "caveats": caveats(run, data),
-        "sources": [file._asdict() for file in data.sources],
+        "sources": [dataclasses.asdict(file) for file in data.sources],
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": _versions(),
         "commit": _commit(),

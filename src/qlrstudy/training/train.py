@@ -154,8 +154,7 @@ class _Training:
         seconds = STRETCH_SECONDS
         total = self._total_steps()
         if total is None:
-            assert self.run.budget.seconds is not None
-            seconds = min(seconds, self.run.budget.seconds - self.training_seconds)
+            seconds = min(seconds, self.run.budget.amount - self.training_seconds)
         stop = self.step + min(max(1, int(pace * seconds)), loops.CAPACITY)
         if total is None:
             return stop
@@ -175,7 +174,7 @@ class _Training:
             return 1
         most = self.run.task.evaluations
         per_epoch = self.loop.steps_per_epoch
-        if self.run.budget.steps is not None and total >= most:
+        if self.run.budget.unit == "steps" and total >= most:
             return -(-total // most)
         epochs = -(-total // per_epoch)
         return per_epoch * -(-epochs // most)
@@ -184,16 +183,14 @@ class _Training:
         total = self._total_steps()
         if total is not None:
             return self.step % self._interval(total) == 0
-        assert self.run.budget.seconds is not None
         since = self.training_seconds - self.record.training_seconds
-        return since >= self.run.budget.seconds / self.run.task.evaluations
+        return since >= self.run.budget.amount / self.run.task.evaluations
 
     def _done(self) -> float:
         total = self._total_steps()
         if total is not None:
             return self.step / total
-        assert self.run.budget.seconds is not None
-        return self.training_seconds / self.run.budget.seconds
+        return self.training_seconds / self.run.budget.amount
 
     def _evaluated(self) -> Record:
         params, state = self.loop.params(self.carry)

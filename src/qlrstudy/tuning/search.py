@@ -29,14 +29,14 @@ def resource(tuning: Tuning) -> tuple[str, float, float]:
     """What ASHA counts: a field of the records, its first rung, and its most."""
     budget, how = tuning.budget, tuning.how
     if how.resource == "seconds":
-        return "training_seconds", _GRACE_SECONDS, budget.seconds or how.seconds
-    if budget.seconds is not None:
+        most = budget.amount if budget.unit == "seconds" else how.seconds
+        return "training_seconds", _GRACE_SECONDS, most
+    if budget.unit == "seconds":
         raise ValueError(
-            f"resource must be 'seconds' for a budget of {budget.seconds} seconds, "
-            f"got {how.resource!r}"
+            f"resource must be 'seconds' for a budget of {budget}, got {how.resource!r}"
         )
-    field = "step" if budget.steps is not None else "epoch"
-    most = float(budget.steps or budget.epochs or 0)
+    field = "step" if budget.unit == "steps" else "epoch"
+    most = float(budget.amount)
     return field, max(1.0, most / _SHORTEST), most
 
 
@@ -168,7 +168,7 @@ class Search:
         known = identity(run, self.contents)
         place = run_directory(Path(self.place) / "runs", known).path
         milestones = self.asha.milestones
-        if self.field == "training_seconds" and self.tuning.budget.seconds is None:
+        if self.field == "training_seconds" and self.tuning.budget.unit != "seconds":
             milestones = [*milestones, self.most]  # where time ends what epochs do not
         return Job(
             run,

@@ -80,7 +80,7 @@ def identity(tuning: Tuning, contents: Mapping[str, Any]) -> dict[str, Any]:
         },
         "batch_sizes": list(tuning.task.batch_sizes),
         "sequence_lengths": list(tuning.task.sequence_lengths),
-        "budget": {k: v for k, v in dataclasses.asdict(tuning.budget).items() if v},
+        "budget": {tuning.budget.unit: tuning.budget.amount},
         **kept,
         **contents,
     }
