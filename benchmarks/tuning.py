@@ -17,10 +17,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from qlrstudy.store.runs import runs
-from qlrstudy.tuning.space import FOLDER
+from qlrstudy.store.runs import read_runs
+from qlrstudy.store.tunings import FOLDER
 
 
 class Costs(NamedTuple):
@@ -52,12 +52,12 @@ def tuned(options: argparse.Namespace, store: Path, cache: Path) -> float:
 def costs(store: Path) -> Costs:
     """Of all trials in a store."""
     (folder,) = store.glob(f"{FOLDER}/*/runs")
-    found: list[dict[str, Any]] = [manifest for _, manifest in runs(folder)]
+    found = read_runs(folder).manifests.values()
     return Costs(
         len(found),
-        sum(manifest["steps"] for manifest in found),
-        sum(manifest["last"]["training_seconds"] for manifest in found),
-        sum(manifest["compile_seconds"] for manifest in found),
+        sum(manifest.steps or 0 for manifest in found),
+        sum((manifest.last or {})["training_seconds"] or 0 for manifest in found),
+        sum(manifest.compile_seconds or 0 for manifest in found),
     )
 
 

@@ -136,7 +136,7 @@ def _check(outcome: Outcome) -> None:
     directory = RunDirectory(outcome.path)
     manifest = directory.manifest()
     assert manifest is not None
-    assert manifest["status"] == outcome.status
+    assert manifest.status == outcome.status
     last = directory.records()[-1]
     assert last.step == outcome.record.step == len(directory.steps().loss)
     assert last.test_loss == outcome.record.test_loss

@@ -18,3 +18,13 @@ def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
     for row in rows:
         shown.add_row(*map(escape, row))
     OUT.print(shown)
+
+
+def tell(text: str) -> None:
+    """Print a plain line to stdout."""
+    OUT.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print a plain line to stderr."""
+    ERR.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,31 +1,25 @@
 """`qlrstudy data`: what is learnt from, and whether it is here."""
 
 import argparse
-from typing import Any
 
-from qlrstudy.cli import display
-from qlrstudy.cli import options as arguments
+from qlrstudy.cli import console
 from qlrstudy.data import fetch_sets, list_sets, verify_sets
 from qlrstudy.spec import DataOptions
 
 
-def add_parsers(commands: Any) -> None:
-    """Add the command and its actions to a parser's subcommands."""
-    data = commands.add_parser("data", help="what is learnt from")
-    actions = data.add_subparsers(required=True, metavar="ACTION")
-    for name, command, text in (
-        ("list", _data_list, "the sets, and what is here of them"),
-        ("fetch", _data_fetch, "download sets"),
-        ("verify", _data_verify, "read each file and check it"),
-    ):
-        action = actions.add_parser(name, help=text)
-        action.set_defaults(command=command)
-        if command is not _data_list:
-            action.add_argument("sets", nargs="*", help="all, if none is named")
-        arguments.data_directory(action)
+def data(options: argparse.Namespace) -> int:
+    """List, fetch or verify; 1 if a verified file is not the published one."""
+    where = DataOptions(options.data_dir)
+    match options.action:
+        case "list":
+            return _list(where)
+        case "fetch":
+            return _fetch(options.sets, where)
+        case _:
+            return _verify(options.sets, where)
 
 
-def _data_list(options: argparse.Namespace) -> int:
+def _list(where: DataOptions) -> int:
     rows = [
         [
             status.data_set.name,
@@ -34,23 +28,23 @@ def _data_list(options: argparse.Namespace) -> int:
             status.data_set.licence,
             str(status.folder),
         ]
-        for status in list_sets(DataOptions(options.data_dir))
+        for status in list_sets(where)
     ]
-    display.table("Data", ["set", "here", "size", "licence", "folder"], rows)
+    console.table("Data", ["set", "here", "size", "licence", "folder"], rows)
     return 0
 
 
-def _data_fetch(options: argparse.Namespace) -> int:
-    new = fetch_sets(options.sets, DataOptions(options.data_dir))
+def _fetch(names: list[str], where: DataOptions) -> int:
+    new = fetch_sets(names, where)
     for path in new:
-        display.OUT.print(f"fetched {path}", highlight=False)
+        console.tell(f"fetched {path}")
     if not new:
-        display.OUT.print("all is here already")
+        console.tell("all is here already")
     return 0
 
 
-def _data_verify(options: argparse.Namespace) -> int:
-    found = verify_sets(options.sets, DataOptions(options.data_dir))
+def _verify(names: list[str], where: DataOptions) -> int:
+    found = verify_sets(names, where)
     rows = [[str(file.path), file.state, file.problem] for file in found]
-    display.table("Data", ["file", "state", "problem"], rows)
+    console.table("Data", ["file", "state", "problem"], rows)
     return 0 if all(file.state == "complete" for file in found) else 1

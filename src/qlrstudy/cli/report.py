@@ -3,54 +3,17 @@
 import argparse
 import contextlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from qlrstudy.cli import console
-
-NAMES = ("report", "export")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run one of the two commands; 0 for done, 2 for a mistake."""
-    parser = argparse.ArgumentParser("qlrstudy")
-    add_parsers(parser.add_subparsers(required=True, metavar="COMMAND"))
-    options = parser.parse_args(arguments)
-    try:
-        return options.command(options)
-    except ValueError as error:
-        console.ERR.print(f"qlrstudy: error: {error}", markup=False, soft_wrap=True)
-        return 2
+from qlrstudy.report import tensorboard
+from qlrstudy.report.write import write
 
 
-def add_parsers(commands: Any) -> None:
-    """Add both commands to a parser's subcommands."""
-    report = commands.add_parser(
-        "report", help="a store's tables and figures, and a page to look at"
-    )
-    report.set_defaults(command=_report)
-    report.add_argument("store", type=Path, metavar="STORE", help="only read")
-    report.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("report"),
-        metavar="DIR",
-        help="what is there is replaced; ./report",
-    )
-    export = commands.add_parser("export", help="a store for another program")
-    formats = export.add_subparsers(required=True, metavar="FORMAT")
-    tensorboard = formats.add_parser("tensorboard", help="event files, one for a run")
-    tensorboard.set_defaults(command=_export)
-    tensorboard.add_argument("store", type=Path, metavar="STORE", help="only read")
-    tensorboard.add_argument("directory", type=Path, metavar="DIR")
-
-
-def _report(options: argparse.Namespace) -> int:
-    from qlrstudy.report.write import write
-
+def report(options: argparse.Namespace) -> int:
+    """Write a report."""
     with _progress() as watch:
         written = write(options.store, options.output, watch)
     rows = [
@@ -63,11 +26,10 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-def _export(options: argparse.Namespace) -> int:
-    from qlrstudy.report.tensorboard import export
-
+def export(options: argparse.Namespace) -> int:
+    """Write event files for TensorBoard."""
     with _progress() as watch:
-        count, damage = export(options.store, options.directory, watch)
+        count, damage = tensorboard.export(options.store, options.directory, watch)
     rows = [
         ["runs", str(count)],
         ["look with", f"tensorboard --logdir {options.directory}"],

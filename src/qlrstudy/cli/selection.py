@@ -9,20 +9,22 @@ from typing import Any
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.spec import Algorithm, Budget, Run, Task, Unit
+from qlrstudy.store.tunings import best_settings
 from qlrstudy.studies import STUDIES
-from qlrstudy.studies.definition import Cell, Published, Study, Tuned, at_scale
+from qlrstudy.studies.definition import Cell, Published, Study
+from qlrstudy.studies.scales import at_scale
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.resolve import lookup, run_with
-from qlrstudy.tuning import space as tunings
+from qlrstudy.tuning.rule import Tuned
 
 
-def choose(options: argparse.Namespace) -> Run:
+def selected_run(options: argparse.Namespace) -> Run:
     """The run that the options of `qlrstudy run` or `repeat` ask for.
 
     Raises:
         ValueError: naming the argument, its value and the cure.
     """
-    task, algorithm = choose_pair(options)
+    task, algorithm = selected_pair(options)
     chosen = _hyperparameters(options, task, algorithm)
     given: dict[Unit, float | None] = {
         "epochs": options.epochs,
@@ -34,14 +36,14 @@ def choose(options: argparse.Namespace) -> Run:
     return run_with(task, algorithm, chosen, options.seed, own)
 
 
-def choose_pair(options: argparse.Namespace) -> tuple[Task, Algorithm]:
+def selected_pair(options: argparse.Namespace) -> tuple[Task, Algorithm]:
     """The task, at its scale, and the algorithm."""
     scales = lookup("TASK", options.task, TASKS)
     task = lookup(f"--scale for task {options.task!r}", options.scale, scales)
     return task, lookup("ALGORITHM", options.algorithm, ALGORITHMS)
 
 
-def choose_study(options: argparse.Namespace) -> Study:
+def selected_study(options: argparse.Namespace) -> Study:
     """The study that is meant, at its scale, with what the options change of it."""
     study = at_scale(lookup("NAME", options.name, STUDIES), options.scale)
     tasks = _subset("--tasks", options.tasks, [cell.task for cell in study.cells])
@@ -80,7 +82,7 @@ def _hyperparameters(
     if options.hyperparameters == "paper":
         chosen |= paper.hyperparameters(task, algorithm)
     elif options.hyperparameters == "best":
-        chosen |= tunings.best(options.store, task, algorithm)
+        chosen |= best_settings(options.store, task.name, algorithm.name, task.scale)
     elif options.hyperparameters is not None:
         chosen |= _read_hyperparameters(Path(options.hyperparameters))
     chosen |= dict(_assignment(text) for text in options.set)

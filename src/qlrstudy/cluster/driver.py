@@ -10,14 +10,17 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
+
 from qlrstudy.cluster import connection
-from qlrstudy.cluster import workers as crew
 from qlrstudy.cluster.connection import Resources
-from qlrstudy.cluster.jobs import Board, Ending, Job, Queue, Seat
+from qlrstudy.cluster.jobs import Ending, Job, Queue, RunningJob, Snapshot
 from qlrstudy.cluster.worker import Order, Reply, order
-from qlrstudy.cluster.workers import Hand
+from qlrstudy.cluster.workers import WorkerHandle, capacity, start
 from qlrstudy.spec import DataOptions
-from qlrstudy.store.runs import BusyError, RunDirectory, mark
+from qlrstudy.store.files import BusyError, DamagedError
+from qlrstudy.store.manifest import Manifest, Status
+from qlrstudy.store.runs import RunDirectory, mark
 
 ATTEMPTS = 3
 _TICK_SECONDS, _LOOK_SECONDS, _BUSY_SECONDS, _STOP_SECONDS = 0.5, 1.0, 2.0, 120.0
@@ -29,7 +32,7 @@ def work(
     data: DataOptions,
     resources: Resources,
     *,
-    watch: Callable[[Board], None] = lambda board: None,
+    watch: Callable[[Snapshot], None] = lambda snapshot: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[tuple[Job, Ending]]:
     """Do all jobs, and those that follow from them; if there is anything to do.
@@ -48,58 +51,60 @@ def work(
     Raises:
         StoreError: the store cannot be written.
     """
-    return _Shift(store, data, resources).go(jobs, watch, should_stop)
+    return _Driver(store, data, resources).go(jobs, watch, should_stop)
 
 
-class _Shift:
+class _Driver:
     """The moving parts of `work`: what waits, who works, what has ended."""
 
     def __init__(self, store: Path, data: DataOptions, resources: Resources) -> None:
         self.store, self.data, self.resources = store.absolute(), data, resources
         self.mark = mark(self.store)
-        self.queue, self.hands = Queue(), list[Hand]()
+        self.queue, self.workers = Queue(), list[WorkerHandle]()
         self.endings: list[tuple[Job, Ending]] = []
         self.looked = 0.0
 
     def go(
         self,
         jobs: Iterable[Job],
-        watch: Callable[[Board], None],
+        watch: Callable[[Snapshot], None],
         should_stop: Callable[[], bool],
     ) -> list[tuple[Job, Ending]]:
         self._add(jobs)
         if len(self.queue):
             with connection.connected(self.resources.address):
                 self._work(watch, should_stop)
-        watch(self._board())
+        watch(self._snapshot())
         return self.endings
 
     def _work(
-        self, watch: Callable[[Board], None], should_stop: Callable[[], bool]
+        self, watch: Callable[[Snapshot], None], should_stop: Callable[[], bool]
     ) -> None:
         try:
-            while len(self.queue) or any(hand.job for hand in self.hands):
+            while len(self.queue) or any(worker.job for worker in self.workers):
                 if should_stop():
                     self._stop()
                     break
-                self._hire()
+                self._start_workers()
                 self._assign()
                 self._await(_TICK_SECONDS)
                 self._look()
-                watch(self._board())
+                watch(self._snapshot())
         finally:
-            for hand in self.hands:
-                connection.ray().kill(hand.actor)
+            for worker in self.workers:
+                connection.ray().kill(worker.actor)
 
     def _add(self, jobs: Iterable[Job]) -> None:
         """Queue what the store lacks; what it has has ended already."""
         for job in jobs:
-            directory = RunDirectory(self.store / job.place)
-            known = directory.manifest()
-            if known is not None and known["status"] in ("finished", "diverged"):
-                self._end(job, Ending(known["status"], directory.records()[-1]))
-            else:
+            try:
+                ended = RunDirectory(self.store / job.place).ended()
+            except DamagedError as error:
+                ended, job.damage = None, str(error)
+            if ended is None:
                 self.queue.add(job)
+            else:
+                self._end(job, Ending(ended.manifest.status, ended.record))
 
     def _end(self, job: Job, ending: Ending) -> None:
         self.endings.append((job, ending))
@@ -107,34 +112,33 @@ class _Shift:
 
     # --- workers ----------------------------------------------------------------
 
-    def _hire(self) -> None:
+    def _start_workers(self) -> None:
         """Ask for workers while jobs wait and the cluster has room."""
-        wanted = sum(hand.job is not None for hand in self.hands) + len(self.queue)
-        for _ in range(len(self.hands), min(wanted, crew.room(self.resources))):
-            hand = crew.hire(self.store, self.mark, self.data, self.resources)
-            self.hands.append(hand)
+        wanted = sum(w.job is not None for w in self.workers) + len(self.queue)
+        for _ in range(len(self.workers), min(wanted, capacity(self.resources))):
+            self.workers.append(start(self.store, self.mark, self.data, self.resources))
 
     def _assign(self) -> None:
-        for hand in self.hands:
-            if hand.job is None and hand.shares_store is not None:
-                others = {other.group for other in self.hands if other is not hand}
-                job = self.queue.take(hand.group, others, time.monotonic())
+        for worker in self.workers:
+            if worker.job is None and worker.shares_store is not None:
+                others = {other.group for other in self.workers if other is not worker}
+                job = self.queue.take(worker.group, others, time.monotonic())
                 if job is None:
                     return
-                self._begin(hand, job)
+                self._begin(worker, job)
 
-    def _begin(self, hand: Hand, job: Job) -> None:
+    def _begin(self, worker: WorkerHandle, job: Job) -> None:
         directory = RunDirectory(self.store / job.place)
-        files = {} if hand.shares_store else directory.files()
-        hand.job, hand.group = job, job.group
+        files = {} if worker.shares_store else directory.files()
+        worker.job, worker.group = job, job.group
         ordered: Order = order(job.run, job.place, job.pauses)
-        hand.call = hand.actor.perform.remote(ordered, files)
+        worker.call = worker.actor.perform.remote(ordered, files)
 
     # --- answers ----------------------------------------------------------------
 
     def _await(self, seconds: float) -> None:
         ray = connection.ray()
-        calls = {h.call: h for h in self.hands if h.call is not None}
+        calls = {w.call: w for w in self.workers if w.call is not None}
         if not calls:
             time.sleep(seconds)
             return
@@ -144,57 +148,59 @@ class _Shift:
         for call in ready:
             self._answered(calls[call])
 
-    def _answered(self, hand: Hand) -> None:
+    def _answered(self, worker: WorkerHandle) -> None:
         ray = connection.ray()
         try:
-            answer = ray.get(hand.call)
+            answer = ray.get(worker.call)
         except ray.exceptions.RayError as error:
-            self._lost(hand, str(error))
+            self._lost(worker, str(error))
             return
-        hand.call = None
+        worker.call = None
         if isinstance(answer, bool):
-            hand.shares_store = answer
+            worker.shares_store = answer
         elif answer.status == "paused":
-            self._paused(hand, answer)
+            self._paused(worker, answer)
         else:
-            self._done(hand, answer)
+            self._done(worker, answer)
 
-    def _paused(self, hand: Hand, reply: Reply) -> None:
-        assert hand.job is not None and reply.record is not None
-        hand.stopped = not hand.job.judge(reply.record)
-        hand.call = hand.actor.proceed.remote(not hand.stopped)
+    def _paused(self, worker: WorkerHandle, reply: Reply) -> None:
+        assert worker.job is not None and reply.record is not None
+        worker.stopped = not worker.job.judge(reply.record)
+        worker.call = worker.actor.proceed.remote(not worker.stopped)
 
-    def _done(self, hand: Hand, reply: Reply) -> None:
-        job, stopped = hand.job, hand.stopped
+    def _done(self, worker: WorkerHandle, reply: Reply) -> None:
+        job, stopped = worker.job, worker.stopped
         assert job is not None
-        hand.job, hand.progress, hand.stopped = None, None, False
+        worker.job, worker.progress, worker.stopped = None, None, False
         if reply.status == "busy":
             job.not_before = time.monotonic() + _BUSY_SECONDS
             self.queue.add(job)
-        elif reply.status == "failed":
+        elif reply.status == Status.FAILED:
             self._again(job, reply.error)
         else:
             self._keep(job, reply, stopped)
             if reply.files:
-                hand.forget(job.place)
+                worker.forget(job.place)
 
     def _keep(self, job: Job, reply: Reply, stopped: bool) -> None:
         directory = RunDirectory(self.store / job.place)
         if reply.files:
             directory.adopt(reply.files)
+        status = Status(reply.status)
         if stopped:
-            directory.discard_checkpoint()
-            self._end(job, Ending("stopped", reply.record))
-        elif reply.status == "interrupted":  # it has not ended: nothing follows
-            self.endings.append((job, Ending(reply.status, reply.record)))
-        else:
-            self._end(job, Ending(reply.status, reply.record))
+            directory.stop()
+            status = Status.STOPPED
+        ending = Ending(status, reply.record)
+        if status.is_final:
+            self._end(job, ending)
+        else:  # interrupted: nothing follows from it yet
+            self.endings.append((job, ending))
 
-    def _lost(self, hand: Hand, error: str) -> None:
+    def _lost(self, worker: WorkerHandle, error: str) -> None:
         """Give up a worker that died, and let another have its job."""
-        self.hands.remove(hand)
-        if hand.job is not None:
-            self._again(hand.job, error)
+        self.workers.remove(worker)
+        if worker.job is not None:
+            self._again(worker.job, error)
 
     def _again(self, job: Job, error: str) -> None:
         job.attempts += 1
@@ -202,17 +208,21 @@ class _Shift:
             self.queue.add(job, first=True)
             return
         directory = RunDirectory(self.store / job.place)
-        known = directory.manifest() or dict(job.identity)
+        failed = {"status": Status.FAILED, "error": error}
         with contextlib.suppress(BusyError), directory.claim():
-            directory.write_manifest(known | {"status": "failed", "error": error})
-        self._end(job, Ending("failed", None, error))
+            known = None
+            with contextlib.suppress(DamagedError):
+                known = directory.manifest()
+            identity = msgspec.structs.asdict(known or job.identity)
+            directory.write_manifest(Manifest(**(identity | failed)))
+        self._end(job, Ending(Status.FAILED, None, error))
 
     def _stop(self) -> None:
         """Let the runs under way be kept, and wait for that."""
-        for hand in self.hands:
-            hand.actor.stop.remote()
+        for worker in self.workers:
+            worker.actor.stop.remote()
         deadline = time.monotonic() + _STOP_SECONDS
-        while any(h.job for h in self.hands) and time.monotonic() < deadline:
+        while any(w.job for w in self.workers) and time.monotonic() < deadline:
             self._await(_TICK_SECONDS)
 
     # --- for those who watch ----------------------------------------------------
@@ -222,9 +232,9 @@ class _Shift:
         if time.monotonic() - self.looked < _LOOK_SECONDS:
             return
         self.looked = time.monotonic()
-        for hand in self.hands:
-            hand.look()
+        for worker in self.workers:
+            worker.look()
 
-    def _board(self) -> Board:
-        seats = [Seat(h.job, h.progress) for h in self.hands if h.job is not None]
-        return Board(len(self.queue), seats, self.endings, len(self.hands))
+    def _snapshot(self) -> Snapshot:
+        running = [RunningJob(w.job, w.progress) for w in self.workers if w.job]
+        return Snapshot(len(self.queue), running, self.endings)

@@ -1,19 +1,26 @@
-"""What there is to do: runs, what hangs on them, and who gets which."""
+"""What there is to do: runs, what follows from them, and who gets which."""
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
 
-from qlrstudy.cluster.worker import Pauses
 from qlrstudy.spec import Record, Run
-from qlrstudy.training.train import Progress
+from qlrstudy.store.manifest import Identity, Status
+from qlrstudy.training.outcome import Progress
+
+
+class Pauses(NamedTuple):
+    """Where a run stops to ask: values, in order, of a field of its records."""
+
+    field: str
+    values: tuple[float, ...]
 
 
 class Ending(NamedTuple):
-    """How a job ended: `finished`, `diverged`, `interrupted`, `stopped` or `failed`."""
+    """How a job ended."""
 
-    status: str
+    status: Status
     record: Record | None
     error: str = ""
 
@@ -21,7 +28,7 @@ class Ending(NamedTuple):
 # Compared by identity: it is under way or not.
 @dataclasses.dataclass(eq=False)
 class Job:
-    """A run to be done, and what hangs on it.
+    """A run to be done, and what follows from it.
 
     Args:
         run: what to do.
@@ -31,33 +38,36 @@ class Job:
         pauses: where to ask `judge`.
         judge: whether a run is worth going on with, by its last record.
         ended: told of the end; returns the jobs that can now begin.
+        attempts: how often it has failed.
+        not_before: the time of the driver's clock before which it is not begun.
+        damage: what the store had of it and could not be read, if any.
     """
 
     run: Run
     place: str
-    identity: Mapping[str, Any]
+    identity: Identity
     group: Hashable
     pauses: Pauses | None = None
     judge: Callable[[Record], bool] = lambda record: True
     ended: Callable[[Ending], Iterable["Job"]] = lambda ending: ()
     attempts: int = 0
     not_before: float = 0.0
+    damage: str = ""
 
 
-class Seat(NamedTuple):
-    """A job on a worker, for those who watch."""
+class RunningJob(NamedTuple):
+    """A job on a worker, and where it is."""
 
     job: Job
     progress: Progress | None
 
 
-class Board(NamedTuple):
+class Snapshot(NamedTuple):
     """How far the work is: for those who watch."""
 
     waiting: int
-    running: list[Seat]
+    running: list[RunningJob]
     ended: list[tuple[Job, Ending]]
-    workers: int
 
 
 class Queue:

@@ -14,23 +14,20 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pooch
 
 from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.cluster.jobs import Pauses
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Record, Run
-from qlrstudy.store.runs import BusyError, RunDirectory, is_marked
+from qlrstudy.store.files import BusyError
+from qlrstudy.store.manifest import Status
+from qlrstudy.store.runs import RunDirectory, is_marked
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.compilation_cache import keep_compiled_programs
-from qlrstudy.training.train import Outcome, Progress, train
-
-
-class Pauses(NamedTuple):
-    """Where a run stops to ask: values, in order, of a field of its records."""
-
-    field: str
-    values: tuple[float, ...]
+from qlrstudy.training.outcome import Outcome, Progress
+from qlrstudy.training.train import train
 
 
 class Order(NamedTuple):
@@ -63,15 +60,14 @@ class Reply(NamedTuple):
     """What became of an order.
 
     Attributes:
-        status: `paused`, or how it ended: `finished`, `diverged`, `interrupted`;
-            `busy` if another process has the run, `failed` if there was an error.
+        status: `paused`, or `busy` if another process has the run; or how it ended.
         record: the last evaluation.
         error: what went wrong.
         files: the run's, for a driver whose store the worker cannot see.
         seconds: that the worker spent on the order, all told.
     """
 
-    status: str
+    status: Status | Literal["paused", "busy"]
     record: Record | None = None
     error: str = ""
     files: Mapping[str, bytes] = {}
@@ -159,7 +155,7 @@ class Worker:
             reply = Reply("busy", error=str(error))
         except Exception as error:  # whatever it is, the driver must hear of it
             said = "".join(traceback.format_exception(error))
-            reply = Reply("failed", error=said)
+            reply = Reply(Status.FAILED, error=said)
         self._progress = None
         self._replies.put(reply._replace(seconds=time.perf_counter() - begin))
 

@@ -10,10 +10,10 @@ from qlrstudy.cluster.connection import Resources
 from qlrstudy.cluster.jobs import Job
 from qlrstudy.cluster.worker import Worker
 from qlrstudy.spec import DataOptions
-from qlrstudy.training.train import Progress
+from qlrstudy.training.outcome import Progress
 
 
-class Hand:
+class WorkerHandle:
     """A worker, the job it is at, and the call whose answer is awaited."""
 
     def __init__(self, actor: Any, call: Any) -> None:
@@ -42,7 +42,9 @@ class Hand:
             ray.get(self.actor.forget.remote(place))
 
 
-def hire(store: Path, mark: str, data: DataOptions, resources: Resources) -> Hand:
+def start(
+    store: Path, mark: str, data: DataOptions, resources: Resources
+) -> WorkerHandle:
     """Ask Ray for a worker.
 
     Args:
@@ -65,10 +67,10 @@ def hire(store: Path, mark: str, data: DataOptions, resources: Resources) -> Han
         )
         .remote(store, mark, data)
     )
-    return Hand(actor, actor.shares_store.remote())
+    return WorkerHandle(actor, actor.shares_store.remote())
 
 
-def room(resources: Resources) -> int:
+def capacity(resources: Resources) -> int:
     """How many workers the cluster has room for; one waits for it at the least."""
     total = connection.ray().cluster_resources()
     found = int(total.get("CPU", 0) / resources.cores)

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qlrstudy.data.splits import Scale, hold_out
+from qlrstudy.data.splits import Standardiser, hold_out
 from qlrstudy.spec import Dataset, SourceFile, Split
 
 _TEST, _VALIDATION = 0.2, 0.15
@@ -26,9 +26,9 @@ def bundled_dataset(
     inputs, targets = np.asarray(inputs), np.asarray(targets)
     kept, test = hold_out(len(inputs), _TEST)
     train, validation = (kept[part] for part in hold_out(len(kept), _VALIDATION))
-    values = Scale(inputs[kept])(inputs)
+    values = Standardiser(inputs[kept])(inputs)
     if regression:
-        answers = Scale(targets[kept, None])(targets[:, None])
+        answers = Standardiser(targets[kept, None])(targets[:, None])
     else:
         answers = targets.astype(np.int32)
     content = inputs.tobytes() + targets.tobytes()

@@ -1,52 +1,66 @@
 """A store's results as one small file: what a repository keeps and a report reads.
 
 The file is a Parquet table with the columns `path` and `text`: the manifest and some of
-the evaluations of each run that ended, the studies' books, and what each tuning
+the evaluations of each run that ended, the studies' lists, and what each tuning
 searched, decided and found. Trials and single steps are left out. Unpacked, it is a
 store.
 """
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qlrstudy.store.runs import explained, runs
-from qlrstudy.tuning import space as tunings
+from qlrstudy.spec import Record
+from qlrstudy.store import files, studies, tunings
+from qlrstudy.store.files import UnreadableError
+from qlrstudy.store.runs import RunDirectory, read_runs
 
 POINTS = 51  # evaluations of a run: all, but of paths that are drawn
 _DIGITS = 6
-_BOOKS = ("studies/*.json", *[f"{tunings.FOLDER}/*/{n}" for n in ("*.json", "*.jsonl")])
+_LISTS = (
+    f"{studies.FOLDER}/*.json",
+    *(f"{tunings.FOLDER}/*/{name}" for name in ("*.json", "*.jsonl")),
+)
 
 
-def pack(store: Path, file: Path) -> int:
+class Packed(NamedTuple):
+    """How many runs are in a file, and what of the store could not be read."""
+
+    runs: int
+    damage: list[UnreadableError]
+
+
+def pack(store: Path, file: Path) -> Packed:
     """Write a store's results to a file.
-
-    Returns:
-        How many runs are in it.
 
     Raises:
         ValueError: no run of the store has ended.
         StoreError: the file cannot be written.
     """
-    found = dict(_runs(store))
-    if not found:
+    runs = read_runs(store)
+    ended = {p: m for p, m in runs.manifests.items() if m.status.is_final}
+    if not ended:
         raise ValueError(f"STORE must hold runs that have ended, got {store}")
-    books = {
+    texts: dict[str, str] = {}
+    for path, manifest in ended.items():
+        records, damage = RunDirectory(path).read_records()
+        texts[f"{path.name}/manifest.json"] = _line(manifest)
+        texts[f"{path.name}/records.jsonl"] = "".join(map(_line, _thinned(records)))
+        runs.damage.extend(damage)
+    texts |= {
         path.relative_to(store).as_posix(): path.read_text()
-        for pattern in _BOOKS
+        for pattern in _LISTS
         for path in sorted(store.glob(pattern))
     }
-    texts = found | books
     table = pa.table({"path": list(texts), "text": list(texts.values())})
-    with explained(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, file, compression="zstd", compression_level=19)
-    return len(found) // 2
+    with files.replacing(file) as stream:
+        pq.write_table(table, stream, compression="zstd", compression_level=19)
+    return Packed(len(ended), runs.damage)
 
 
 def unpack(file: Path, store: Path) -> int:
@@ -62,30 +76,25 @@ def unpack(file: Path, store: Path) -> int:
     new = 0
     for name, text in _texts(file):
         path = store / name
-        if path.exists():
-            continue
-        with explained(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        new += 1
+        if not path.exists():
+            with files.replacing(path) as stream:
+                stream.write(text.encode())
+            new += 1
     return new
 
 
-def _runs(store: Path) -> Iterator[tuple[str, str]]:
-    """Two files for each run: its manifest, and its evaluations thinned out."""
-    for path, manifest in runs(store):
-        if manifest["status"] not in ("finished", "diverged"):
-            continue
-        lines = (path / "records.jsonl").read_text().splitlines()
-        places = np.linspace(0, len(lines) - 1, min(len(lines), POINTS))
-        kept = [json.loads(lines[i]) for i in np.unique(places.round().astype(int))]
-        short = [json.dumps({k: _rounded(v) for k, v in r.items()}) for r in kept]
-        yield f"{path.name}/manifest.json", json.dumps(manifest)
-        yield f"{path.name}/records.jsonl", "\n".join(short) + "\n"
+def _line(value: Any) -> str:
+    return msgspec.json.encode(value).decode() + "\n"
 
 
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+def _thinned(records: Sequence[Record]) -> Iterator[dict[str, float]]:
+    """Some of a run's evaluations, the first and the last among them, rounded."""
+    places = np.linspace(0, len(records) - 1, min(len(records), POINTS))
+    for place in np.unique(places.round().astype(int)):
+        yield {
+            name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+            for name, value in records[place]._asdict().items()
+        }
 
 
 def _texts(file: Path) -> list[tuple[str, str]]:

@@ -17,15 +17,27 @@ import numpy as np
 
 from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Run
-from qlrstudy.store.runs import runs
-from qlrstudy.studies.expand import Conduct, groups, known_settings, task_of, tuning_of
-from qlrstudy.tuning import space as tunings
-from qlrstudy.tuning.search import REDUCTION, Search
+from qlrstudy.store.files import DamagedError
+from qlrstudy.store.runs import RunDirectory, read_runs
+from qlrstudy.store.tunings import FOLDER
+from qlrstudy.studies.definition import Cell
+from qlrstudy.studies.expand import (
+    Expansion,
+    Point,
+    known_settings,
+    points,
+    task_of,
+    tuning_of,
+)
+from qlrstudy.training.provenance import DataIdentity
+from qlrstudy.tuning.asha import REDUCTION
+from qlrstudy.tuning.search import Search
+from qlrstudy.tuning.space import Tuning, trial_run
 
 Key = tuple[str, str, str]  # task, scale, algorithm
 
 
-class Estimate(NamedTuple):
+class Cost(NamedTuple):
     """Training seconds of some runs.
 
     Attributes:
@@ -39,7 +51,7 @@ class Estimate(NamedTuple):
     sources: frozenset[str]
 
 
-class Line(NamedTuple):
+class CostLine(NamedTuple):
     """Some runs of a study that belong together.
 
     Attributes:
@@ -48,7 +60,7 @@ class Line(NamedTuple):
         what: trials, or repetitions of which settings.
         runs: how many there are.
         missing: how many of them the store lacks.
-        estimate: of the missing ones.
+        cost: of the missing ones.
     """
 
     task: str
@@ -56,10 +68,10 @@ class Line(NamedTuple):
     what: str
     runs: int
     missing: int
-    estimate: Estimate
+    cost: Cost
 
 
-class Costs:
+class StepCosts:
     """Seconds of a step, as measured.
 
     Args:
@@ -68,16 +80,17 @@ class Costs:
 
     def __init__(self, store: Path) -> None:
         self._stored: dict[tuple[Key, float], list[float]] = defaultdict(list)
-        for folder in (store, *store.glob(f"{tunings.FOLDER}/*/runs")):
-            for _, manifest in runs(folder):
-                if manifest.get("steps") and manifest["last"]["training_seconds"]:
-                    size = _size(manifest["hyperparameters"])
-                    pace = manifest["last"]["training_seconds"] / manifest["steps"]
-                    self._stored[_key(manifest), size].append(pace)
+        for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
+            for manifest in read_runs(folder).manifests.values():
+                seconds = (manifest.last or {}).get("training_seconds")
+                if manifest.steps and seconds:
+                    key = (manifest.task, manifest.scale, manifest.algorithm)
+                    size = _size(manifest.hyperparameters)
+                    self._stored[key, size].append(seconds / manifest.steps)
         self._measured: dict[Key, list[tuple[float, float]]] = defaultdict(list)
         for row in _table():
-            point = (_size(row), float(row["seconds"]))
-            self._measured[_key(row)].append(point)
+            key = (row["task"], row["scale"], row["algorithm"])
+            self._measured[key].append((_size(row), float(row["seconds"])))
 
     def step(self, run: Run) -> tuple[float, str] | None:
         """Seconds and source; `None` for what was never measured."""
@@ -90,69 +103,75 @@ class Costs:
             return float(np.interp(size, sizes, seconds)), "step_costs.csv"
         return None
 
-    def run(self, run: Run, contents: Mapping[str, Any]) -> tuple[float, str] | None:
+    def run(self, run: Run, data: DataIdentity) -> tuple[float, str] | None:
         """Seconds of a whole run, and their source."""
         if run.budget.unit == "seconds":
             return run.budget.amount, "budget"
         cost = self.step(run)
         if cost is None:
             return None
-        count = contents["examples"]["train"]
-        per_epoch = run.task.sampling.steps(count, run.shape)
+        per_epoch = run.task.sampling.steps(data.examples["train"], run.shape)
         steps = run.budget.total_steps(per_epoch)
         assert steps is not None
         return steps * cost[0], cost[1]
 
 
-def lines(conduct: Conduct) -> list[Line]:
+def lines(study: Expansion) -> list[CostLine]:
     """A study's runs, with the time that the missing ones will take."""
-    costs = Costs(conduct.store)
-    found: list[Line] = []
+    costs = StepCosts(study.store)
+    found: list[CostLine] = []
     seen: set[str] = set()
-    for cell in conduct.study.cells:
+    for cell in study.study.cells:
         tuning = tuning_of(cell)
         settings = known_settings(cell) or {}
         if tuning is not None:
-            contents = conduct.contents(tuning.task)
-            search = Search(tuning, conduct.store, contents)
+            search = Search(tuning, study.store, study.data_of(tuning.task))
             if search.place not in seen:
                 seen.add(search.place)
                 found.append(_trials(search, costs))
             settings = search.directory.best()
-        contents = conduct.contents(task_of(cell))
-        if settings is None:
-            assert tuning is not None
-            some = [tunings.trial_run(tuning, trial) for trial in range(20)]
-            count = cell.repetitions * len(cell.points)
-            each = _sum(
-                (costs.run(run, contents) for run in some), stands_for=count / len(some)
-            )
-            what = f"{len(cell.points)} settings, once tuned"
-            found.append(Line(cell.task, cell.algorithm, what, count, count, each))
-            continue
-        for group in groups(cell, settings):
-            jobs = group.jobs(conduct.contents)
-            missing = [job for job in jobs if not _is_done(conduct.store, job)]
-            total = _sum(costs.run(job.run, contents) for job in missing)
-            what = ", ".join(f"{k} {v:.4g}" for k, v in group.point.items())
-            size = f"batch {group.run.shape.size}"
-            what = what if "batch_size" in group.point else f"{size} {what}".strip()
-            found.append(
-                Line(cell.task, cell.algorithm, what, len(jobs), len(missing), total)
-            )
+            if settings is None:
+                found.append(_once_tuned(cell, tuning, costs, study))
+                continue
+        found += [_point(point, costs, study) for point in points(cell, settings)]
     return found
 
 
-def _trials(search: Search, costs: Costs) -> Line:
+def _once_tuned(
+    cell: Cell, tuning: Tuning, costs: StepCosts, study: Expansion
+) -> CostLine:
+    """Repetitions of settings that are still to be found, by some at random."""
+    data = study.data_of(task_of(cell))
+    some = [trial_run(tuning, trial) for trial in range(20)]
+    count = cell.repetitions * len(cell.points)
+    each = (costs.run(run, data) for run in some)
+    total = _sum(each, stands_for=count / len(some))
+    what = f"{len(cell.points)} settings, once tuned"
+    return CostLine(cell.task, cell.algorithm, what, count, count, total)
+
+
+def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
+    jobs = point.jobs(study.data_of)
+    data = study.data_of(point.run.task)
+    missing = [job for job in jobs if not _is_done(study.store, job)]
+    total = _sum(costs.run(job.run, data) for job in missing)
+    what = ", ".join(f"{k} {v:.4g}" for k, v in point.varied.items())
+    if "batch_size" not in point.varied:
+        what = f"batch {point.run.shape.size} {what}".strip()
+    cell = point.cell
+    return CostLine(cell.task, cell.algorithm, what, len(jobs), len(missing), total)
+
+
+def _trials(search: Search, costs: StepCosts) -> CostLine:
     tuning = search.tuning
     search.load()
     left = [t for t in range(tuning.how.samples) if t not in search.ends]
-    runs_ = [tunings.trial_run(tuning, trial) for trial in left]
+    runs_ = [trial_run(tuning, trial) for trial in left]
     part = _expected_part(search)
-    total = _sum((costs.run(run, search.contents) for run in runs_), part=part)
+    total = _sum((costs.run(run, search.data) for run in runs_), part=part)
     what = f"tuning; ASHA trains about {part:.0%} of each"
     name, algorithm = tuning.task.name, tuning.algorithm.name
-    return Line(name, algorithm, what, tuning.how.samples, len(left), total)
+    return CostLine(name, algorithm, what, tuning.how.samples, len(left), total)
 
 
 def _expected_part(search: Search) -> float:
@@ -172,11 +191,11 @@ def _sum(
     *,
     part: float = 1.0,
     stands_for: float = 1.0,
-) -> Estimate:
+) -> Cost:
     """Of runs by their costs: of each a part, and each for so many like it."""
     listed = list(costs)
     known = [cost for cost in listed if cost is not None]
-    return Estimate(
+    return Cost(
         part * stands_for * sum(seconds for seconds, _ in known),
         round(stands_for * (len(listed) - len(known))),
         frozenset(source for _, source in known),
@@ -184,11 +203,10 @@ def _sum(
 
 
 def _is_done(store: Path, job: Job) -> bool:
-    return (store / job.place / "evaluations.parquet").exists()
-
-
-def _key(row: Mapping[str, Any]) -> Key:
-    return row["task"], row["scale"], row["algorithm"]
+    try:
+        return RunDirectory(store / job.place).ended() is not None
+    except DamagedError:
+        return False
 
 
 def _size(row: Mapping[str, Any]) -> float:

@@ -1,57 +1,57 @@
-"""From a study to its runs: tunings first, then the repetitions of what they found.
-
-STORE/studies/<name>-<scale>.json    which runs belong to which cell and point
-"""
+"""From a study to its runs: tunings first, then the repetitions of what they found."""
 
 import functools
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Budget, DataOptions, Run, Task
-from qlrstudy.store.runs import explained
-from qlrstudy.studies import repetitions as repeat
-from qlrstudy.studies.definition import Cell, Published, Settings, Study, Tuned
+from qlrstudy.store import studies
+from qlrstudy.store.studies import StudyEntry
+from qlrstudy.studies.definition import Cell, Published, Settings, Study
+from qlrstudy.studies.repetitions import ReadIdentity, identity_reader, repetitions
 from qlrstudy.tasks import TASKS
-from qlrstudy.training import provenance
+from qlrstudy.training.provenance import hyperparameters
 from qlrstudy.training.resolve import lookup, run_with
+from qlrstudy.tuning.rule import Tuned
 from qlrstudy.tuning.search import Search
 from qlrstudy.tuning.space import Tuning
 
-FOLDER = "studies"
-Contents = Callable[[Task], Mapping[str, Any]]
 
-
-class Group(NamedTuple):
-    """The repetitions of one point of a cell."""
+class Point(NamedTuple):
+    """One point of a cell: what it varies, and its first run."""
 
     cell: Cell
-    point: Settings
-    run: Run  # the first
+    varied: Settings
+    run: Run
 
-    def jobs(self, contents: Contents) -> list[Job]:
-        """All of them."""
-        return list(
-            repeat.jobs(self.run, self.cell.repetitions, contents(self.run.task))
+    def jobs(self, data_of: ReadIdentity) -> list[Job]:
+        """All its repetitions."""
+        return repetitions(self.run, self.cell.repetitions, data_of(self.run.task))
+
+    def entry(self, jobs: Iterable[Job]) -> StudyEntry:
+        """What the store keeps of it, for those who read its runs."""
+        return StudyEntry(
+            task=self.run.task.name,
+            scale=self.run.task.scale,
+            algorithm=self.run.algorithm.name,
+            tuned=isinstance(self.cell.settings, Tuned),
+            point=dict(self.varied),
+            hyperparameters=hyperparameters(self.run),
+            runs=[job.place for job in jobs],
         )
 
 
-def reader(options: DataOptions) -> Contents:
-    """What a task's data are, read once; the data themselves are not kept."""
-    return functools.cache(lambda task: provenance.contents(task.load(options)))
-
-
-def groups(cell: Cell, settings: Settings) -> Iterator[Group]:
+def points(cell: Cell, settings: Settings) -> Iterator[Point]:
     """A cell's points with the settings that it is to have."""
     task = task_of(cell)
     algorithm = lookup("ALGORITHM", cell.algorithm, ALGORITHMS)
-    for point in cell.points:
-        chosen = {**settings, **point}
-        yield Group(cell, point, run_with(task, algorithm, chosen, 0, cell.budget))
+    for varied in cell.points:
+        chosen = {**settings, **varied}
+        yield Point(cell, varied, run_with(task, algorithm, chosen, 0, cell.budget))
 
 
 def task_of(cell: Cell, scale: str | None = None) -> Task:
@@ -81,82 +81,45 @@ def tuning_of(cell: Cell) -> Tuning | None:
     return Tuning(task, algorithm, how, budget)
 
 
-class Conduct:
-    """A study under way: the work to be done, and the book of what belongs to it.
+class Expansion:
+    """A study as the jobs to be done; what its tunings find adds to them.
 
     Args:
         study: what to do.
+        scale: at which it is, for the list of its runs.
         store: the directory of all runs.
         data: where data may come from.
     """
 
     def __init__(self, study: Study, scale: str, store: Path, data: DataOptions):
-        self.study, self.store, self.contents = study, store, reader(data)
-        self.book = Book(store / FOLDER / f"{study.name}-{scale}.json", study)
+        self.study, self.store, self.data_of = study, store, identity_reader(data)
+        self.file = studies.study_file(store, study.name, scale)
         self.searches: list[Search] = []
 
     def jobs(self) -> list[Job]:
         """All that can begin; the rest follows from it."""
-        found: list[Job] = []
+        untuned: list[Point] = []
         tuned: dict[str, list[Cell]] = {}
         for cell in self.study.cells:
             tuning = tuning_of(cell)
             if tuning is None:
-                found += self._repetitions([cell], known_settings(cell) or {})
+                untuned += points(cell, known_settings(cell) or {})
                 continue
-            search = Search(tuning, self.store, self.contents(tuning.task))
+            search = Search(tuning, self.store, self.data_of(tuning.task))
             if search.place not in tuned:
                 tuned[search.place] = []
-                search.then = functools.partial(self._repetitions, tuned[search.place])
+                search.then = functools.partial(self._tuned, tuned[search.place])
                 self.searches.append(search)
             tuned[search.place].append(cell)
         trials = [job for search in self.searches for job in search.jobs()]
-        return trials + found
+        return trials + self._repetitions(untuned)
 
-    def _repetitions(self, cells: Iterable[Cell], settings: Settings) -> list[Job]:
-        found = []
-        for cell in cells:
-            for group in groups(cell, settings):
-                jobs = group.jobs(self.contents)
-                self.book.enter(group, jobs)
-                found += jobs
-        return found
+    def _tuned(self, cells: Iterable[Cell], settings: Settings) -> list[Job]:
+        return self._repetitions([p for cell in cells for p in points(cell, settings)])
 
-
-class Book:
-    """Which runs belong to which cell and point of a study, for those who read them.
-
-    Args:
-        path: the file; entries of other cells in it are kept.
-        study: what it is about.
-    """
-
-    def __init__(self, path: Path, study: Study) -> None:
-        self.path, self.study = path, study
-        known = json.loads(path.read_text())["entries"] if path.exists() else []
-        self.entries = {self._key(entry): entry for entry in known}
-
-    def enter(self, group: Group, jobs: Iterable[Job]) -> None:
-        """Add the runs of one point, or replace them by those of new settings."""
-        entry = {
-            "task": group.run.task.name,
-            "scale": group.run.task.scale,
-            "algorithm": group.run.algorithm.name,
-            "tuned": isinstance(group.cell.settings, Tuned),
-            "point": dict(group.point),
-            "hyperparameters": provenance.hyperparameters(group.run),
-            "runs": [job.place for job in jobs],
-        }
-        self.entries[self._key(entry)] = entry
-        what = {"name": self.study.name, "title": self.study.title}
-        text = json.dumps(what | {"entries": list(self.entries.values())}, indent=1)
-        with explained(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial = self.path.with_name(f".{self.path.name}")
-            partial.write_text(text + "\n")
-            partial.replace(self.path)
-
-    @staticmethod
-    def _key(entry: Mapping[str, Any]) -> str:
-        names = ("task", "scale", "algorithm", "point")
-        return json.dumps([entry[name] for name in names], sort_keys=True)
+    def _repetitions(self, found: Iterable[Point]) -> list[Job]:
+        jobs = [(point, point.jobs(self.data_of)) for point in found]
+        entries = [point.entry(own) for point, own in jobs]
+        if entries:
+            studies.enter(self.file, self.study.name, self.study.title, entries)
+        return [job for _, own in jobs for job in own]

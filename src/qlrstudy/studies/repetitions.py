@@ -1,32 +1,37 @@
 """Many seeds of a chosen setting."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from qlrstudy.cluster.jobs import Job
-from qlrstudy.spec import Run
+from qlrstudy.spec import DataOptions, Run, Task
 from qlrstudy.store.runs import run_directory
-from qlrstudy.training.provenance import identity
+from qlrstudy.training.provenance import DataIdentity, data_identity, identity
+
+ReadIdentity = Callable[[Task], DataIdentity]
 
 
-def repetitions(run: Run, count: int) -> list[Run]:
-    """A run with its own seed and the `count - 1` next ones."""
-    seeds = range(run.seed, run.seed + count)
-    return [dataclasses.replace(run, seed=seed) for seed in seeds]
+def identity_reader(options: DataOptions) -> ReadIdentity:
+    """What a task's data are, read once; the data themselves are not kept."""
+    return functools.cache(lambda task: data_identity(task.load(options)))
 
 
-def jobs(run: Run, count: int, contents: Mapping[str, Any]) -> Iterator[Job]:
-    """Repetitions as work for `cluster`.
+def repetitions(run: Run, count: int, data: DataIdentity) -> list[Job]:
+    """A run with its own seed and the `count - 1` next ones, as jobs.
 
     Args:
         run: the first.
         count: how many.
-        contents: of the task's data; see `provenance`.
+        data: what the task's data are.
     """
     # What decides which programs are compiled.
     group = (run.task.name, run.task.scale, run.algorithm.name, run.shape)
-    for repetition in repetitions(run, count):
-        known = identity(repetition, contents)
-        yield Job(repetition, run_directory(Path(), known).path.name, known, group)
+    jobs = []
+    for seed in range(run.seed, run.seed + count):
+        repetition = dataclasses.replace(run, seed=seed)
+        known = identity(repetition, data)
+        place = run_directory(Path(), known).path.name
+        jobs.append(Job(repetition, place, known, group))
+    return jobs

@@ -1,47 +1,60 @@
 """What a run was made of: its identity, and the machine and versions it ran with."""
 
-import dataclasses
 import datetime
 import functools
 import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import jax
+import msgspec
 
 from qlrstudy.spec import Complement, Dataset, Run
-from qlrstudy.store.runs import SCHEMA
+from qlrstudy.store.manifest import (
+    SCHEMA,
+    Identity,
+    Machine,
+    Manifest,
+    SearchRange,
+    Status,
+    Titles,
+)
 
 _PACKAGES = ("adamqlr", "jax", "jaxlib", "optax", "flax", "kfac-jax", "numpy")
 
 
-def contents(data: Dataset) -> dict[str, Any]:
+class DataIdentity(NamedTuple):
     """What tells data from any other: files by their sums, splits by their sizes."""
-    return {
-        "data": {file.name: file.sha256 for file in data.sources},
-        "examples": {
-            name: len(getattr(data, name).inputs)
-            for name in ("train", "validation", "test")
-        },
-    }
+
+    sums: dict[str, str]
+    examples: dict[str, int]
 
 
-def identity(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
+def data_identity(data: Dataset) -> DataIdentity:
+    """What is kept of the data in a manifest."""
+    splits = {"train": data.train, "validation": data.validation, "test": data.test}
+    return DataIdentity(
+        {file.name: file.sha256 for file in data.sources},
+        {name: len(split.inputs) for name, split in splits.items()},
+    )
+
+
+def identity(run: Run, data: DataIdentity) -> Identity:
     """All that decides a run's numbers; two runs are one if these agree."""
-    return {
-        "schema": SCHEMA,
-        "task": run.task.name,
-        "scale": run.task.scale,
-        "algorithm": run.algorithm.name,
-        "hyperparameters": hyperparameters(run),
-        "seed": run.seed,
-        "budget": {run.budget.unit: run.budget.amount},
-        **contents,
-    }
+    return Identity(
+        schema=SCHEMA,
+        task=run.task.name,
+        scale=run.task.scale,
+        algorithm=run.algorithm.name,
+        hyperparameters=hyperparameters(run),
+        seed=run.seed,
+        budget={run.budget.unit: run.budget.amount},
+        data=data.sums,
+        examples=data.examples,
+    )
 
 
 def hyperparameters(run: Run) -> dict[str, float]:
@@ -52,24 +65,21 @@ def hyperparameters(run: Run) -> dict[str, float]:
     return batch | dict(run.settings)
 
 
-def search_space(run: Run) -> dict[str, dict[str, Any]]:
-    """Where the settings are tuned, for those who read a run without its code.
-
-    `complement` is for one minus the setting; the batch is tuned with the others.
-    """
-    space: dict[str, dict[str, Any]] = {
-        name: {
-            "low": bounds.low,
-            "high": bounds.high,
-            "complement": isinstance(bounds, Complement),
-        }
+def search_space(run: Run) -> dict[str, SearchRange]:
+    """Where the settings are tuned; the batch is tuned with the others."""
+    space = {
+        name: SearchRange(
+            low=bounds.low,
+            high=bounds.high,
+            complement=isinstance(bounds, Complement),
+        )
         for name, bounds in run.algorithm.search.items()
     }
     choices = {
         "batch_size": run.task.batch_sizes,
         "sequence_length": run.task.sequence_lengths,
     }
-    tuned = {name: {"choices": list(c)} for name, c in choices.items() if c}
+    tuned = {name: SearchRange(choices=list(c)) for name, c in choices.items() if c}
     return tuned | space if space else {}
 
 
@@ -83,25 +93,28 @@ def caveats(run: Run, data: Dataset) -> list[str]:
     return found
 
 
-def manifest(run: Run, data: Dataset) -> dict[str, Any]:
-    """What is known of a run before it begins."""
-    return identity(run, contents(data)) | {
-        "titles": {"task": run.task.title, "algorithm": run.algorithm.title},
-        "search": search_space(run),
-        "caveats": caveats(run, data),
-        "sources": [dataclasses.asdict(file) for file in data.sources],
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
-        "commit": _commit(),
-        "machine": {
-            "host": platform.node(),
-            "system": platform.platform(),
-            "processor": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "backend": jax.default_backend(),
-            "devices": [device.device_kind for device in jax.devices()],
-        },
-    }
+def manifest(run: Run, data: Dataset) -> Manifest:
+    """What is known of a run as it begins."""
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return Manifest(
+        **msgspec.structs.asdict(identity(run, data_identity(data))),
+        status=Status.RUNNING,
+        titles=Titles(run.task.title, run.algorithm.title),
+        search=search_space(run),
+        caveats=tuple(caveats(run, data)),
+        sources=data.sources,
+        started=started,
+        versions=_versions(),
+        commit=_commit(),
+        machine=Machine(
+            host=platform.node(),
+            system=platform.platform(),
+            processor=platform.processor() or platform.machine(),
+            cores=os.cpu_count(),
+            backend=jax.default_backend(),
+            devices=[device.device_kind for device in jax.devices()],
+        ),
+    )
 
 
 @functools.cache

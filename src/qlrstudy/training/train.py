@@ -9,42 +9,23 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
+import msgspec
 import numpy as np
 
 from qlrstudy.spec import Dataset, Record, Run, Split, StepReport
+from qlrstudy.store.files import DamagedError
+from qlrstudy.store.manifest import Status
 from qlrstudy.store.runs import Checkpoint, RunDirectory, run_directory
 from qlrstudy.training import loops, provenance
 from qlrstudy.training.evaluate import evaluate
+from qlrstudy.training.outcome import Outcome, Progress
 
 STRETCH_SECONDS = 0.5
 # At least so long from one checkpoint to the next, and so many times its own cost.
 CHECKPOINT_SECONDS, CHECKPOINT_COST = 2.0, 20.0
-
-
-class Progress(NamedTuple):
-    """Where a run is: for those who watch it."""
-
-    step: int
-    epoch: float
-    done: float
-    report: StepReport
-    record: Record
-    training_seconds: float
-
-
-class Outcome(NamedTuple):
-    """How a run ended, and its last evaluation.
-
-    `status` is `finished`, `diverged` (a loss was not finite) or `interrupted`.
-    """
-
-    status: str
-    record: Record
-    compile_seconds: float
-    path: Path
 
 
 def train(
@@ -67,17 +48,19 @@ def train(
     Raises:
         StoreError: the store cannot be written, or another process has the run.
     """
-    directory = run_directory(
-        store, provenance.identity(run, provenance.contents(data))
-    )
+    known = provenance.identity(run, provenance.data_identity(data))
+    directory = run_directory(store, known)
     with directory.claim():
-        known = directory.manifest()
-        if known is not None and known["status"] in ("finished", "diverged"):
-            last = directory.records()[-1]
-            return Outcome(
-                known["status"], last, known["compile_seconds"], directory.path
-            )
-        return _Training(run, data, directory).go(watch, should_stop)
+        try:
+            ended, damage = directory.ended(), ""
+        except DamagedError as error:
+            ended, damage = None, str(error)
+        if ended is not None:
+            manifest, last = ended
+            seconds = manifest.compile_seconds or 0.0
+            return Outcome(manifest.status, last, seconds, directory.path)
+        outcome = _Training(run, data, directory).go(watch, should_stop)
+        return outcome._replace(damage=damage)
 
 
 class _Training:
@@ -85,7 +68,7 @@ class _Training:
 
     def __init__(self, run: Run, data: Dataset, directory: RunDirectory) -> None:
         self.run, self.directory = run, directory
-        self.manifest = provenance.manifest(run, data) | {"status": "running"}
+        self.manifest = provenance.manifest(run, data)
         directory.write_manifest(self.manifest)
 
         begin = time.perf_counter()
@@ -114,8 +97,8 @@ class _Training:
 
         A loss of zero is an end too: no gradient is left, only quotients of zeros.
         """
-        status = "running"
-        while status == "running":
+        status = Status.RUNNING
+        while status == Status.RUNNING:
             sound = self._advance(self._next_stop())
             done = self._done()
             if not sound or done >= 1 or self._evaluation_is_due():
@@ -123,11 +106,11 @@ class _Training:
                 self._keep()
             watch(self._progress(done))
             if not (sound and math.isfinite(self.record.training_loss)):
-                status = "diverged"
+                status = Status.DIVERGED
             elif done >= 1 or self.record.training_loss == 0:
-                status = "finished"
+                status = Status.FINISHED
             elif should_stop():
-                status = "interrupted"
+                status = Status.INTERRUPTED
             elif self._checkpoint_is_due():
                 self._save()
         return self._end(status)
@@ -250,19 +233,20 @@ class _Training:
         before = [r for r in self.directory.records() if r.step <= self.step]
         self.record = before[-1]
 
-    def _end(self, status: str) -> Outcome:
-        if status == "interrupted":
+    def _end(self, status: Status) -> Outcome:
+        if status == Status.INTERRUPTED:
             self._save()
             # For those who look; the run's own evaluations stay where they were due.
             self.record = self._evaluated()
-        summary = self.manifest | {
-            "status": status,
-            "steps": self.step,
-            "compile_seconds": self.compile_seconds,
-            "last": self.record._asdict(),
-        }
-        if status == "interrupted":
-            self.directory.write_manifest(summary)
-        else:
+        summary = msgspec.structs.replace(
+            self.manifest,
+            status=status,
+            steps=self.step,
+            compile_seconds=self.compile_seconds,
+            last=self.record._asdict(),
+        )
+        if status.is_final:
             self.directory.close(summary)
+        else:
+            self.directory.write_manifest(summary)
         return Outcome(status, self.record, self.compile_seconds, self.directory.path)

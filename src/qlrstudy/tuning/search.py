@@ -1,28 +1,25 @@
-"""ASHA over runs: Ray Tune's own scheduler says which trials go on at each rung.
-
-The scheduler is asked in the driver, for trials that `cluster` works on: the same warm
-workers and the same store serve tuning and everything else.
-"""
+"""A search under way: trials as jobs, ASHA's decisions, and the log of both."""
 
 import bisect
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from qlrstudy.cluster.jobs import Ending, Job
-from qlrstudy.cluster.worker import Pauses
+from qlrstudy.cluster.jobs import Ending, Job, Pauses
 from qlrstudy.spec import Record
-from qlrstudy.store.runs import BusyError, StoreError, run_directory
-from qlrstudy.training.provenance import identity
-from qlrstudy.tuning import space as tunings
-from qlrstudy.tuning.space import Entry, Tuning, TuningDirectory
+from qlrstudy.store.files import BusyError, DamagedError, StoreError
+from qlrstudy.store.manifest import Status
+from qlrstudy.store.runs import RunDirectory, run_directory
+from qlrstudy.store.tunings import Entry, Event, TuningDirectory
+from qlrstudy.training import provenance
+from qlrstudy.training.provenance import DataIdentity
+from qlrstudy.tuning import space
+from qlrstudy.tuning.asha import REDUCTION, WORST, Asha
+from qlrstudy.tuning.space import Tuning
 
-REDUCTION = 4.0  # of each rung's trials one in so many goes on
 _SHORTEST = REDUCTION**3  # the first rung is at this part of the epochs, or later
 _GRACE_SECONDS = 1.0  # Ray's default, which the paper's code has
-_WORST = 3e38  # what a diverged trial's loss counts as
 
 
 def resource(tuning: Tuning) -> tuple[str, float, float]:
@@ -40,58 +37,13 @@ def resource(tuning: Tuning) -> tuple[str, float, float]:
     return field, max(1.0, most / _SHORTEST), most
 
 
-class Asha:
-    """The scheduler's decisions, one for each trial and milestone.
-
-    Args:
-        first: milestone of all.
-        most: of the resource that a trial may have.
-
-    Attributes:
-        milestones: in order, below `most`.
-    """
-
-    def __init__(self, first: float, most: float) -> None:
-        from ray.tune.schedulers import ASHAScheduler
-
-        self.milestones: list[float] = []
-        while (at := first * REDUCTION ** len(self.milestones)) < most:
-            self.milestones.append(at)
-        self._scheduler = ASHAScheduler(
-            time_attr="at",
-            metric="loss",
-            mode="min",
-            max_t=most,  # pyright: ignore[reportArgumentType] - any number does
-            grace_period=min(first, most),  # pyright: ignore[reportArgumentType]
-            reduction_factor=REDUCTION,
-        )
-        self._trials: dict[int, Any] = {}
-
-    def goes_on(self, trial: int, at: float, loss: float) -> bool:
-        """Whether a trial that has reached a milestone is among the best there."""
-        from ray.tune.experiment import Trial
-
-        scheduler = self._scheduler
-        if trial not in self._trials:
-            self._trials[trial] = Trial("trial", stub=True, trial_id=str(trial))
-            scheduler.on_trial_add(_NO_CONTROLLER, self._trials[trial])
-        result = {"at": at, "loss": min(loss, _WORST)}
-        decision = scheduler.on_trial_result(
-            _NO_CONTROLLER, self._trials[trial], result
-        )
-        return decision == scheduler.CONTINUE
-
-
-_NO_CONTROLLER: Any = None  # ASHA looks at the results alone
-
-
 class Search:
     """A tuning under way.
 
     Args:
         tuning: what to search.
         store: the directory of all runs.
-        contents: of the task's data; see `provenance`.
+        data: what the task's data are.
         then: given the winner once all trials have ended; returns what comes next.
     """
 
@@ -99,28 +51,30 @@ class Search:
         self,
         tuning: Tuning,
         store: Path,
-        contents: Mapping[str, Any],
+        data: DataIdentity,
         then: Callable[[Mapping[str, float]], Iterable[Job]] = lambda best: (),
     ) -> None:
-        self.tuning, self.contents, self.then = tuning, contents, then
-        self.place = tunings.place(tuning, contents)
+        self.tuning, self.store, self.data, self.then = tuning, store, data, then
+        self.identity = space.identity(tuning, data)
+        self.place = space.place(self.identity)
         self.directory = TuningDirectory(store / self.place)
         self.field, first, self.most = resource(tuning)
         self.asha = Asha(first, self.most)
         self.decided: dict[tuple[int, float], bool] = {}
         self.ends: dict[int, Entry] = {}
+        self.damage: list[DamagedError] = []
         self._lock = contextlib.ExitStack()
 
     def jobs(self) -> list[Job]:
         """The trials that have not ended; or, if all have, what comes next."""
         try:
-            self._lock.enter_context(tunings.claim(self.directory))
+            self._lock.enter_context(self.directory.claim())
         except BusyError:
             raise StoreError(
                 f"another process is tuning {self.directory.path}; wait for it, or "
                 "choose another --seed or --store"
             ) from None
-        self.directory.begin(tunings.identity(self.tuning, self.contents))
+        self.directory.begin(self.identity)
         self.load()
         self._close_stopped()
         if not self.is_open():
@@ -130,8 +84,9 @@ class Search:
 
     def best(self) -> Entry | None:
         """The trial with the least loss at the end of its budget, so far."""
-        finished = [end for end in self.ends.values() if end.event == "finished"]
-        return min(finished, key=lambda end: end.loss, default=None)
+        ends = self.ends.values()
+        finished = [end for end in ends if end.event == Event.FINISHED]
+        return min(finished, key=lambda end: end.score, default=None)
 
     def rungs(self) -> list[tuple[float, int, int]]:
         """Each milestone, how many trials reached it and how many went on."""
@@ -148,24 +103,31 @@ class Search:
         return not all(t in self.ends for t in range(self.tuning.how.samples))
 
     def load(self) -> None:
-        """Go through the decisions made so far, to where ASHA was."""
-        for entry in list(self.directory.entries()):
+        """Go through the log, to where the search was.
+
+        What cannot be read of it is in `damage`: its trials are judged anew.
+        """
+        entries, self.damage = self.directory.log()
+        for entry in entries:
             if entry.milestone is None:
                 self.ends[entry.trial] = entry
-                continue
-            goes_on = self.asha.goes_on(entry.trial, entry.at, entry.loss)
-            assert goes_on == (entry.event == "continue"), f"not reproduced: {entry}"
-            self.decided[entry.trial, entry.milestone] = goes_on
+            else:
+                self.asha.enter(entry.milestone, entry.score)
+                goes_on = entry.event == Event.CONTINUE
+                self.decided[entry.trial, entry.milestone] = goes_on
 
     def _close_stopped(self) -> None:
         """End the trials whose driver was killed just after it had stopped them."""
-        for entry in list(self.directory.entries()):
-            if entry.event == "stop" and entry.trial not in self.ends:
-                self._log(entry._replace(event="stopped", milestone=None))
+        for entry in self.directory.log().values:
+            if entry.event == Event.STOP and entry.trial not in self.ends:
+                trial = RunDirectory(self.store / self._job(entry.trial).place)
+                with contextlib.suppress(DamagedError):
+                    trial.stop()
+                self._end(entry.trial, Status.STOPPED, entry.at, entry.score)
 
     def _job(self, trial: int) -> Job:
-        run = tunings.trial_run(self.tuning, trial)
-        known = identity(run, self.contents)
+        run = space.trial_run(self.tuning, trial)
+        known = provenance.identity(run, self.data)
         place = run_directory(Path(self.place) / "runs", known).path
         milestones = self.asha.milestones
         if self.field == "training_seconds" and self.tuning.budget.unit != "seconds":
@@ -187,10 +149,8 @@ class Search:
         passed = bisect.bisect_right(self.asha.milestones, at)
         milestone = self.asha.milestones[passed - 1]
         if (trial, milestone) not in self.decided:  # a trial done again asks again
-            goes_on = self.asha.goes_on(trial, at, loss)
-            self.decided[trial, milestone] = goes_on
-            event = "continue" if goes_on else "stop"
-            self.directory.append(Entry(trial, event, at, loss, milestone))
+            goes_on = self.asha.goes_on(milestone, loss)
+            self._decide(trial, goes_on, at, loss, milestone)
         return self.decided[trial, milestone]
 
     def _ended(self, trial: int, ending: Ending) -> Iterable[Job]:
@@ -199,36 +159,38 @@ class Search:
         at, loss = (0.0, float("inf"))
         if ending.record is not None:
             at, loss = self._score(ending.record)
-        event = ending.status
-        if event == "stopped" and at >= self.most:
-            event = "finished"
-        if event == "diverged":
+        status = ending.status
+        if status == Status.STOPPED and at >= self.most:
+            status = Status.FINISHED
+        if status == Status.DIVERGED:
             loss = float("inf")
-            self._count_as_worst(trial, at)
-        self._log(Entry(trial, event, at, loss))
+        self._end(trial, status, at, loss)
+        later = [milestone for milestone in self.asha.milestones if milestone > at]
+        if status == Status.DIVERGED and later:  # the worst of the rung it was to reach
+            self._decide(trial, False, later[0], WORST, later[0])
         return () if self.is_open() else self._finish()
 
-    def _count_as_worst(self, trial: int, at: float) -> None:
-        """Let a diverged trial stand in the rung that it did not reach."""
-        later = [milestone for milestone in self.asha.milestones if milestone > at]
-        if later:
-            goes_on = self.asha.goes_on(trial, later[0], _WORST)
-            event = "continue" if goes_on else "stop"
-            self.directory.append(Entry(trial, event, later[0], _WORST, later[0]))
+    def _decide(
+        self, trial: int, goes_on: bool, at: float, loss: float, milestone: float
+    ) -> None:
+        event = Event.CONTINUE if goes_on else Event.STOP
+        self.directory.append(Entry(trial, event, at, loss, milestone))
+        self.asha.enter(milestone, loss)
+        self.decided[trial, milestone] = goes_on
+
+    def _end(self, trial: int, status: Status, at: float, loss: float) -> None:
+        self.ends[trial] = Entry(trial, Event(status), at, loss)
+        self.directory.append(self.ends[trial])
 
     def _score(self, record: Record) -> tuple[float, float]:
         values = record._asdict()
         return values[self.field], values[self.tuning.how.metric]
-
-    def _log(self, entry: Entry) -> None:
-        self.ends[entry.trial] = entry
-        self.directory.append(entry)
 
     def _finish(self) -> Iterable[Job]:
         self._lock.close()
         winner = self.best()
         if winner is None:
             return ()
-        best = tunings.hyperparameters(self.tuning, winner.trial)
+        best = space.hyperparameters(self.tuning, winner.trial)
         self.directory.finish(best)
         return self.then(best)

@@ -1,52 +1,22 @@
-"""What the command line shows: live progress, and tables at the end."""
+"""What the command line shows at the end: tables of runs, tunings, costs, states."""
 
-import contextlib
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-from qlrstudy.cli.console import ERR as ERR
-from qlrstudy.cli.console import OUT as OUT
-from qlrstudy.cli.console import table as table
+from qlrstudy.cli.console import say, table, tell
 from qlrstudy.cluster.jobs import Ending, Job
 from qlrstudy.spec import Record, Run
+from qlrstudy.store.manifest import Status
 from qlrstudy.store.status import STATES, Count
-from qlrstudy.studies.estimate import Estimate, Line
-from qlrstudy.training import train
+from qlrstudy.studies.estimate import Cost, CostLine
+from qlrstudy.training.outcome import Outcome
 from qlrstudy.training.provenance import hyperparameters
 from qlrstudy.tuning.search import Search
 
 
-@contextlib.contextmanager
-def live(title: str) -> Iterator[Callable[[train.Progress], None]]:
-    """A line that follows a run: epoch, losses, step size, damping, time left."""
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-    ]
-    quiet = not ERR.is_terminal
-    with Progress(*columns, console=ERR, transient=True, disable=quiet) as progress:
-        line = progress.add_task(title, total=1.0, state="compiling")
-
-        def watch(now: train.Progress) -> None:
-            state = (
-                f"epoch {now.epoch:.4g}  "
-                f"minibatch loss {number(float(now.report.loss))}  "
-                f"validation loss {number(now.record.validation_loss)}  "
-                f"step size {number(float(now.report.step_size))}  "
-                f"damping {number(float(now.report.damping))}"
-            )
-            progress.update(line, completed=now.done, state=state)
-
-        yield watch
-
-
-def summary(title: str, outcome: train.Outcome, caveats: Sequence[str]) -> None:
+def summary(title: str, outcome: Outcome, caveats: Sequence[str]) -> None:
     """Print how a run ended."""
     record = outcome.record
     losses = [
@@ -77,9 +47,10 @@ def endings(title: str, ended: Sequence[tuple[Job, Ending]]) -> None:
     header = ["task", "algorithm", "settings", "runs", "median training", "test loss"]
     table(title, header, rows)
     for job, ending in ended:
-        if ending.status == "failed":
-            name = f"failed: {job.place}\n{ending.error.rstrip()}"
-            ERR.print(name, markup=False, highlight=False, soft_wrap=True)
+        if job.damage:
+            say(f"{job.damage}; the run was done again")
+        if ending.status == Status.FAILED:
+            say(f"failed: {job.place}\n{ending.error.rstrip()}")
 
 
 def tuning(search: Search) -> None:
@@ -92,18 +63,16 @@ def tuning(search: Search) -> None:
     best = search.directory.best()
     winner = search.best()
     if best is None or winner is None:
-        OUT.print("no winner yet: not all trials have ended, or none finished")
+        tell("no winner yet: not all trials have ended, or none finished")
         return
     settings = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
-    OUT.print(
-        f"best: {settings}; {search.tuning.how.metric} {number(winner.loss)} "
-        f"(trial {winner.trial}); {search.directory.path / 'best.json'}",
-        highlight=False,
-        soft_wrap=True,
+    tell(
+        f"best: {settings}; {search.tuning.how.metric} {number(winner.score)} "
+        f"(trial {winner.trial}); {search.directory.path / 'best.json'}"
     )
 
 
-def estimate(title: str, lines: Sequence[Line], workers: int | None) -> None:
+def costs(title: str, lines: Sequence[CostLine], workers: int | None) -> None:
     """Print what a study would run, and how long that would train."""
     rows = [
         [
@@ -111,33 +80,32 @@ def estimate(title: str, lines: Sequence[Line], workers: int | None) -> None:
             line.algorithm,
             line.what,
             f"{line.missing} of {line.runs}",
-            _estimated(line.estimate),
-            ", ".join(sorted(line.estimate.sources)),
+            _cost(line.cost),
+            ", ".join(sorted(line.cost.sources)),
         ]
         for line in lines
     ]
     header = ["task", "algorithm", "runs of", "to do", "training time", "cost from"]
     table(title, header, rows)
-    seconds = sum(line.estimate.seconds for line in lines)
-    unknown = sum(line.estimate.unknown for line in lines)
+    seconds = sum(line.cost.seconds for line in lines)
+    unknown = sum(line.cost.unknown for line in lines)
     count = sum(line.missing for line in lines)
     runs = f"{count:,} runs to do: about {duration(seconds)} of training"
     share = f", {duration(seconds / workers)} on {workers} workers" if workers else ""
     more = f"; {unknown:,} runs more, of unknown cost" if unknown else ""
-    said = f"{runs}{share}{more}; compiling and evaluation come on top"
-    OUT.print(said, highlight=False, soft_wrap=True)
+    tell(f"{runs}{share}{more}; compiling and evaluation come on top")
 
 
-def _estimated(estimate: Estimate) -> str:
-    known = duration(estimate.seconds) if estimate.sources else ""
-    unknown = f"{estimate.unknown} unknown" if estimate.unknown else ""
+def _cost(cost: Cost) -> str:
+    known = duration(cost.seconds) if cost.sources else ""
+    unknown = f"{cost.unknown} unknown" if cost.unknown else ""
     return " + ".join(filter(None, (known, unknown))) or "–"
 
 
 def states(title: str, counts: Sequence[Count]) -> None:
     """Print how many runs are in which state, if there are any."""
     names = dict.fromkeys(name for count in counts for name in count.states)
-    header = [n for n in (*STATES, "stopped", "missing") if n in names]
+    header = [name for name in STATES if name in names]
     rows = [
         [count.name, *(str(count.states[name] or "") for name in header)]
         for count in counts
@@ -165,13 +133,8 @@ def _counts(ended: Sequence[Ending]) -> list[str]:
     counts = Counter(ending.status for ending in ended)
     said = ", ".join(f"{n} {status}" for status, n in counts.items())
     records = [e.record for e in ended if e.record is not None]
-    medians = [
-        number(statistics.median([getattr(r, name) for r in records]))
-        if records
-        else "–"
-        for name in ("training_loss", "test_loss")
-    ]
-    return [said, *medians]
+    losses = [r.training_loss for r in records], [r.test_loss for r in records]
+    return [said, *(number(statistics.median(x)) if x else "–" for x in losses)]
 
 
 def number(value: float) -> str:
