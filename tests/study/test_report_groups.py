@@ -46,7 +46,7 @@ def test_a_studys_choice_goes_before_the_points_of_its_sweep(tmp_path):
     enter(file, "sensitivity", "Sensitivity", entries)
     (part,) = sections(_groups(tmp_path))
     assert dict(part.groups[0].setting)["learning_rate"] == 0.1
-    book.write_text("{")
+    file.write_text("{")
     assert "studies/sensitivity-paper.json" in load(tmp_path).damage[0].run
     (part,) = sections(_groups(tmp_path))
     assert dict(part.groups[0].setting)["learning_rate"] == 0.2

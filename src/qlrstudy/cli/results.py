@@ -1,4 +1,4 @@
-"""What the command line shows at the end: tables of runs, tunings, costs, states."""
+"""What the command line shows at the end: tables of runs, tunings, costs."""
 
 import math
 import statistics
@@ -9,7 +9,6 @@ from qlrstudy.cli.console import say, table, tell
 from qlrstudy.cluster.jobs import Ending, Job
 from qlrstudy.spec import Record, Run
 from qlrstudy.store.manifest import Status
-from qlrstudy.store.status import STATES, Count
 from qlrstudy.studies.estimate import Cost, CostLine
 from qlrstudy.training.outcome import Outcome
 from qlrstudy.training.provenance import hyperparameters
@@ -100,18 +99,6 @@ def _cost(cost: Cost) -> str:
     known = duration(cost.seconds) if cost.sources else ""
     unknown = f"{cost.unknown} unknown" if cost.unknown else ""
     return " + ".join(filter(None, (known, unknown))) or "–"
-
-
-def states(title: str, counts: Sequence[Count]) -> None:
-    """Print how many runs are in which state, if there are any."""
-    names = dict.fromkeys(name for count in counts for name in count.states)
-    header = [name for name in STATES if name in names]
-    rows = [
-        [count.name, *(str(count.states[name] or "") for name in header)]
-        for count in counts
-    ]
-    if rows:
-        table(title, ["", *header], rows)
 
 
 def duration(seconds: float) -> str:
