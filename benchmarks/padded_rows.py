@@ -34,10 +34,10 @@ from adamqlr.jax import (
 )
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.sampling import Examples
+from qlrstudy.algorithms.stepper import chosen_step, optax_algorithm
 from qlrstudy.spec import BatchShape, DataOptions, Run, Settings, Task
-from qlrstudy.steps import chosen_step, optax_algorithm
 from qlrstudy.tasks import TASKS
+from qlrstudy.tasks.sampling import Examples
 
 
 class ShuffledFilling(Examples):
