@@ -140,11 +140,11 @@ def test_parameters_of_every_float_type_train(dtype, x64):
     assert {s.name for s in scalars} == {"float64" if dtype == "float64" else "float32"}
 
 
-def test_state_is_adams_and_twenty_scalars():
+def test_state_is_adams_and_twenty_one_scalars():
     params = {"w": jnp.zeros((1000, 100))}
     size = lambda tree: sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
     adam = optax.adam(1e-3).init(params)
-    assert size(adamqlr().init(params)) - size(adam) < 81
+    assert size(adamqlr().init(params)) - size(adam) == 20 * 4 + 1
 
 
 def test_a_sweep_over_traced_settings_compiles_one_program():
@@ -163,7 +163,7 @@ def test_a_sweep_over_traced_settings_compiles_one_program():
         (10.0, 0.005, 0.9, 1.0),
         (1e-3, 0.001, 0.9, 1.0),
         (1e-3, 0.005, 0.5, 1.0),
-        (1e-3, 0.005, 0.9, 0.5),
+        (1e-3, 0.005, 0.9, 1e-2),
     ]
     losses = [loss_after(*each) for each in settings]
     assert len(traces) == 1

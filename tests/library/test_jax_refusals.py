@@ -7,6 +7,7 @@ import optax
 import pytest
 
 from adamqlr.jax import (
+    Damping,
     Fisher,
     Gaussian,
     KLBudget,

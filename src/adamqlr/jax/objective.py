@@ -60,8 +60,15 @@ class Objective:
     def __post_init__(self) -> None:
         object.__setattr__(self, "likelihood", as_likelihood(self.likelihood))
 
-    def __call__(self, params: optax.Params) -> Float[Array, ""]:
-        """The loss alone, as `value_fn` wants it."""
+    def __call__(
+        self, params: optax.Params, *, outputs: PyTree = None
+    ) -> Float[Array, ""]:
+        """The loss alone, as `value_fn` wants it.
+
+        Line searches of optax hand `value_fn` all extra arguments of an update, so also
+        the outputs that `train_step` knows; at other parameters they are of no use.
+        """
+        del outputs
         return self.with_aux(params)[0]
 
     def with_aux(self, params: optax.Params) -> tuple[Float[Array, ""], PyTree]:

@@ -63,12 +63,13 @@ def train_step(
     if isinstance(objective, Objective):
         gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
         (loss, (outputs, aux)), grad = gradient(params)
+        known = {"outputs": outputs}
     else:
         loss, grad = jax.value_and_grad(objective)(params)
-        outputs = aux = None
+        known, aux = {}, None
     update = optax.with_extra_args_support(optimiser).update
     updates, state = update(
-        grad, state, params, value=loss, grad=grad, value_fn=objective, outputs=outputs
+        grad, state, params, value=loss, grad=grad, value_fn=objective, **known
     )
     return TrainStep(optax.apply_updates(params, updates), state, loss, aux)
 

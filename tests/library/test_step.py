@@ -1,0 +1,221 @@
+"""The method by itself, on plain numbers and on the frameworks' scalars."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import pytest
+import torch
+
+import adamqlr.jax
+import adamqlr.torch  # noqa: F401 - both register how to select their scalars
+from adamqlr import step
+from adamqlr.rules import Limit
+from adamqlr.settings import PAPER, Damping, KLBudget, Rule
+from adamqlr.step import Batch, Measurement, Scale, Trial
+
+UNDAMPED = Rule(damping=None, budget=None, curvature_decay=None)
+
+
+def measured(**changes):
+    """A slope of 2 and a curvature of 4 along a direction of length 1."""
+    return Measurement(
+        loss=5.0,
+        slope=2.0,
+        square_norm=1.0,
+        curvature=4.0,
+        looked=True,
+        sound=True,
+        rounding=1e-15,
+        batch=None,
+    )._replace(**changes)
+
+
+def judged(rule, measurement, trial=None, memory=None):
+    """What a whole step makes of a measurement."""
+    memory = step.begin(rule) if memory is None else memory
+    proposal = step.propose(rule, memory, measurement)
+    return step.judge(rule, memory, measurement, proposal, trial)
+
+
+def batch(examples=8.0, scale=None, least=None):
+    return Batch(examples, scale, least)
+
+
+def test_a_proposal_is_the_model_s_minimum():
+    proposal = step.propose(UNDAMPED, step.begin(UNDAMPED), measured())
+    assert proposal.step_size == 0.5 and proposal.predicted_change == -0.5
+    assert proposal.limit == Limit.MODEL
+
+
+def test_damping_shortens_and_rescaling_multiplies():
+    rule = dataclasses.replace(PAPER, damping=Damping(1.0), rescale=3.0)
+    proposal = step.propose(rule, step.begin(rule), measured())
+    assert proposal.bend == 5 and proposal.step_size == pytest.approx(3 * 2 / 5)
+
+
+def test_a_budget_cuts_the_step_to_its_nats():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.5))
+    proposal = step.propose(rule, step.begin(rule), measured(batch=batch(16.0)))
+    assert proposal.limit == Limit.KL_BUDGET
+    assert proposal.step_size**2 * 4 / 2 == pytest.approx(1e-3 / 16**0.5 * 16)
+    assert proposal.memory.examples == 16
+
+
+def test_nats_are_counted_in_the_targets_scale():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.0))
+    scale = Scale(mean=3.0, variance=4.0, error=1.0)
+    proposal = step.propose(rule, step.begin(rule), measured(batch=batch(scale=scale)))
+    assert proposal.dispersion == 4
+    assert proposal.step_size**2 * 4 / 2 == pytest.approx(4 * 8e-3)
+    assert proposal.memory[4:7] == (3.0, 4.0, 1.0)
+
+
+def test_the_height_of_the_loss_bounds_the_step():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
+    flat = measured(curvature=0.0, batch=batch(least=1.0))
+    proposal = step.propose(rule, step.begin(rule), flat)
+    assert proposal.curvature == pytest.approx(2**2 / (2 * (5 - 1)))
+
+
+def test_a_schedule_s_factor_comes_after_the_limits():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3))
+    sizes = [
+        step.propose(rule, step.begin(rule), measured(batch=batch()), factor).step_size
+        for factor in (1, 0.25)
+    ]
+    assert sizes[1] == sizes[0] / 4
+
+
+def test_no_curvature_is_taken_below_its_running_mean():
+    rule = dataclasses.replace(UNDAMPED, curvature_decay=0.5)
+    memory, _ = judged(rule, measured(curvature=4.0))
+    assert memory.curvature == 4
+    memory, info = judged(rule, measured(curvature=1.0), memory=memory)
+    assert memory.curvature == 2.5 and info.step_size == 2 / 2.5
+    assert info.curvature == 1
+
+
+def test_between_looks_the_running_mean_stands_in():
+    rule = Rule(budget=None, look_every=3)
+    memory, _ = judged(rule, measured(), Trial(0.5, -0.5))
+    unseen = measured(curvature=math.nan, looked=False)
+    after, info = judged(rule, unseen, Trial(0.5, math.nan), memory)
+    assert info.step_size == pytest.approx(2 / 4, rel=1e-3) and not info.rejected
+    assert after.curvature == memory.curvature and after.damping == memory.damping
+    assert math.isnan(info.reduction_ratio) and math.isnan(info.curvature)
+
+
+def test_looks_are_due_each_so_many_steps_and_until_one_succeeds():
+    rule, memory = Rule(look_every=3), step.begin(Rule())
+    seen = memory._replace(curvature=1.0)
+    due = [bool(step.is_due(rule, seen._replace(steps=n))) for n in range(5)]
+    assert due == [True, False, False, True, False]
+    assert step.is_due(rule, memory._replace(steps=1))
+    assert step.is_due(Rule(), seen._replace(steps=1)) is True
+
+
+@pytest.mark.parametrize("change, damping", [(-0.5, 0.5e-3), (-0.25, 1e-3), (1, 2e-3)])
+def test_damping_follows_the_reduction_ratio(change, damping):
+    memory, info = judged(PAPER, measured(), Trial(2 / 4.001, change))
+    assert memory.damping == damping and info.damping == 1e-3
+    assert info.reduction_ratio == pytest.approx(change / -0.5, rel=1e-3)
+    assert info.trial_loss == 5 + change
+
+
+def test_the_next_probe_is_at_the_step_s_size():
+    memory, info = judged(PAPER, measured(slope=-2.0), Trial(-2 / 4.001, -0.5))
+    assert info.step_size < 0 and memory.reach == -info.step_size
+
+
+def test_a_batch_that_is_not_finite_teaches_nothing():
+    memory, _ = judged(Rule(), measured(batch=batch()), Trial(0.1, -0.1))
+    bad = measured(
+        loss=math.nan, slope=math.nan, curvature=math.nan, sound=False, batch=batch()
+    )
+    after, info = judged(Rule(), bad, Trial(0.1, math.nan), memory)
+    assert after == memory._replace(steps=2, rejections=1)
+    assert info.rejected and info.step_size == 0 and info.rejections == 1
+
+
+@pytest.mark.parametrize(
+    "changes, trial",
+    [
+        ({}, Trial(0.5, math.nan)),
+        ({}, Trial(0.5, math.inf)),
+        ({"curvature": math.inf}, Trial(0.5, -0.5)),
+        ({"curvature": math.nan}, Trial(0.5, -0.5)),
+    ],
+)
+def test_a_step_that_would_not_end_well_is_refused(changes, trial):
+    memory = step.begin(PAPER)._replace(reach=1.0)
+    after, info = judged(PAPER, measured(**changes), trial, memory)
+    expected = memory._replace(damping=2e-3, reach=0.25, steps=1, rejections=1)
+    assert after == expected and info.rejected and info.step_size == 0
+
+
+def test_an_undamped_bend_of_zero_is_refused():
+    after, info = judged(UNDAMPED, measured(curvature=0.0))
+    assert info.rejected and info.step_size == 0 and after.damping == 0
+
+
+def test_a_direction_of_zeros_is_a_step_of_zero():
+    still = measured(slope=0.0, square_norm=0.0, curvature=0.0)
+    memory, info = judged(PAPER, still, Trial(0.0, 0.0))
+    assert info.step_size == 0 and not info.rejected and memory.damping == 1e-3
+
+
+KINDS = {
+    "jax": lambda x: jnp.asarray(x, jnp.float64),
+    "torch": lambda x: torch.tensor(x, dtype=torch.float64),
+}
+
+
+def converted(kind, value):
+    """Each float of a nested value as a framework's scalar; truths stay."""
+    if isinstance(value, tuple):
+        return type(value)(*[converted(kind, part) for part in value])
+    return KINDS[kind](value) if isinstance(value, float) else value
+
+
+def numbers(value):
+    return [float(x) for x in value]
+
+
+MEASUREMENTS = {
+    "plain": (measured(batch=batch()), Trial(0.3, -0.4)),
+    "at the step": (measured(batch=batch()), Trial(0.5, -0.4)),
+    "with a scale": (
+        measured(batch=batch(scale=Scale(1.0, 2.0, 3.0), least=0.0)), Trial(0.3, -0.4)
+    ),
+    "no look": (
+        measured(curvature=math.nan, looked=False, batch=batch()),
+        Trial(math.nan, math.nan),
+    ),
+    "a part": (measured(batch=batch()), Trial(0.3, None)),
+    "no trial": (measured(batch=batch()), None),
+    "bad batch": (measured(loss=math.nan, sound=False, batch=batch()), None),
+    "bad trial": (measured(batch=batch()), Trial(0.3, math.inf)),
+    "still": (
+        measured(slope=0.0, square_norm=0.0, curvature=0.0, batch=batch()),
+        Trial(0.0, 0.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MEASUREMENTS)
+@pytest.mark.parametrize("kind, jitted", [("jax", 0), ("jax", 1), ("torch", 0)])
+def test_every_kind_of_scalar_makes_the_step_of_plain_numbers(case, kind, jitted, x64):
+    rule, (measurement, trial) = Rule(Damping(0.3, 0.7, 1.7)), MEASUREMENTS[case]
+    memory = step.begin(rule)._replace(reach=0.3, curvature=3.0, examples=40.0)
+    expected = judged(rule, measurement, trial, memory)
+    make = lambda *args: judged(rule, *args)
+    if jitted:
+        make = jax.jit(make)
+        measurement = measurement._replace(
+            looked=jnp.asarray(measurement.looked), sound=jnp.asarray(measurement.sound)
+        )
+    found = make(*[converted(kind, value) for value in (measurement, trial, memory)])
+    for here, there in zip(found, expected, strict=True):
+        assert numbers(here) == pytest.approx(numbers(there), rel=1e-14, nan_ok=True)
