@@ -105,9 +105,7 @@ def test_fisher_of_confident_classes_does_not_cancel():
     ids=lambda value: type(value).__name__,
 )
 def test_the_least_loss_is_that_of_the_best_outputs(likelihood, targets, x64):
-    line = jnp.concatenate(
-        [jnp.linspace(-40.0, 40.0, 81), jnp.linspace(-4.0, 4.0, 401)]
-    )
+    line = jnp.append(jnp.linspace(-40.0, 40.0, 41), jnp.linspace(-3.0, 3.0, 601))
     pairs = jnp.stack(jnp.meshgrid(line, line), axis=-1).reshape(-1, 2)
     losses = likelihood.loss(pairs, jnp.broadcast_to(targets, pairs.shape))
     least = likelihood.least(targets, jnp.mean)
@@ -140,7 +138,7 @@ def test_a_mask_of_steps_needs_steps_that_are_examples():
         whole(jnp.ones(()))
     steps = Objective(predict, Gaussian(example_axes=2), x, 2 * x, mask)
     assert steps(jnp.ones(())) == 1.5
-    assert steps.examples(jnp.ones(())) == 7
+    assert steps.batch(x, jnp.asarray(1.5)).examples == 7
 
 
 LABELS = jnp.array([0, 2, 1, -1, 2, 0])
@@ -198,7 +196,8 @@ def test_class_weights_divide_by_the_weights_of_the_labels():
     objective = Objective(lambda params, x: params, likelihood, None, y)
     first, second = Categorical().loss(z, y)
     np.testing.assert_allclose(objective(z), (first + 3 * second) / 4, rtol=1e-6)
-    np.testing.assert_allclose(objective.examples(z), 16 / 10, rtol=1e-6)
+    examples = objective.batch(z, objective(z)).examples
+    np.testing.assert_allclose(examples, 16 / 10, rtol=1e-6)
 
 
 def test_the_least_loss_of_soft_targets_is_their_entropy():
@@ -228,7 +227,8 @@ def test_a_penalty_adds_to_value_and_slope_alone(x64):
             for each in (objective, plain)
         ]
         np.testing.assert_allclose(*looks, rtol=1e-12)
-    assert objective.least() is None
+    outputs = objective.outputs(params)
+    assert objective.batch(outputs, objective(params)).least is None
 
 
 class TwoMethods:

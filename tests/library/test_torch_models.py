@@ -192,7 +192,7 @@ def test_an_output_object_and_several_inputs(named, curvature):
 def test_an_output_of_another_kind_is_refused():
     model = nn.LSTM(3, 4)
     objective = Objective(model, Gaussian(), torch.ones(2, 3), torch.ones(2, 4))
-    with pytest.raises(TypeError, match="a tensor or an object with logits, got tuple"):
+    with pytest.raises(TypeError, match="one tensor, got a tuple: pass outputs="):
         objective()
 
 

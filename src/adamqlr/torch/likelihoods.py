@@ -114,7 +114,7 @@ class WithDefaults(Likelihood):
 
     def __init__(self, given: Any):
         self.given = given
-        for name in ("weighted_fisher", "counts", "scale", "least"):
+        for name in ("weighted_fisher", "counts", "scale", "least", "targets_from"):
             if callable(getattr(given, name, None)):
                 setattr(self, name, getattr(given, name))
 
@@ -531,7 +531,7 @@ def at_least_float32(name: str, x: Any) -> Tensor:
         if isinstance(x, Mapping):
             kind += f" with {', '.join(map(str, x))}"
         raise TypeError(
-            f"{name} must come as one tensor, got {kind}: pass Objective(outputs=...) "
+            f"{name} must come as one tensor, got {kind}: pass outputs=... "
             "to pick it from what the model returns, or use Heads for several"
         )
     return x.to(torch.promote_types(x.dtype, torch.float32))
