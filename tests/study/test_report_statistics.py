@@ -13,8 +13,7 @@ from qlrstudy.report.statistics import (
     estimate,
     evaluation_curve,
     evolution_curve,
-    final,
-    generalisation_gap,
+    finals,
     held,
     last_finite,
 )
@@ -60,7 +59,7 @@ def test_a_run_that_diverged_counts_with_its_last_finite_values(tmp_path):
     run = stored(tmp_path, losses=(1.0, 0.5, math.nan), status="diverged")
     assert last_finite(run)["test_loss"] == 0.75
     assert last_finite(run)["step"] == 10
-    assert final([run], "test_loss").value == 0.75
+    assert finals([run])["test_loss"].value == 0.75
     # The last finite minibatch is later than the last finite evaluation.
     assert run.minibatch_loss == last_finite(run)["minibatch_training_loss"]
 
@@ -98,10 +97,30 @@ def test_runs_of_equal_time_are_compared_at_times(tmp_path):
     )
     curve = evaluation_curve(load(tmp_path).runs)
     assert (curve.seconds[0], curve.seconds[-1]) == (0.0, 4.0)
-    # Up to 2 s both were there, one at twice the steps; then the slow one alone.
+    # Up to 2 s both go on, one at twice the steps; then it stays at its 20.
     early, late = np.searchsorted(curve.seconds, [1.0, 3.0])
     assert curve.steps[early] == pytest.approx(7.5 * curve.seconds[early])
-    assert curve.steps[late] == pytest.approx(5 * curve.seconds[late])
+    assert curve.steps[late] == pytest.approx((20 + 5 * curve.seconds[late]) / 2)
+
+
+@pytest.mark.parametrize("budget", [{"seconds": 4.0}, {"epochs": 20}])
+def test_a_curve_never_goes_back_in_time(tmp_path, budget):
+    # The slow one ends first, or the fast one does: either would pull a median back.
+    losses = (1.0, 0.5, 0.4, 0.3, 0.2)
+    for seed, (count, pace) in enumerate([(3, 0.5), (5, 0.1), (5, 0.2), (2, 0.05)]):
+        options = {"budget": budget, "seconds_per_step": pace}
+        stored(tmp_path, seed=seed, losses=losses[:count], **options)
+    curve = evaluation_curve(load(tmp_path).runs)
+    for axis in (curve.steps, curve.epochs, curve.seconds):
+        assert np.all(np.diff(axis) >= 0)
+
+
+def test_what_runs_ended_with_is_computed_as_each_number_alone(tmp_path):
+    runs = _three_runs(tmp_path)
+    ends = finals(runs)
+    for name in ("training_loss", "test_loss", "step", "test_accuracy", "damping"):
+        alone = estimate([last_finite(run)[name] for run in runs])
+        np.testing.assert_array_equal(ends[name], alone)
 
 
 def test_evolutions_have_what_the_algorithm_has(tmp_path):
@@ -115,7 +134,8 @@ def test_evolutions_have_what_the_algorithm_has(tmp_path):
 
 def test_the_gap_is_test_minus_training_and_its_error_the_sum(tmp_path):
     runs = _three_runs(tmp_path)
-    test, training = final(runs, "test_loss"), final(runs, "minibatch_training_loss")
-    gap = generalisation_gap(runs)
+    ends = finals(runs)
+    test, training = ends["test_loss"], ends["minibatch_training_loss"]
+    gap = ends["generalisation_gap"]
     assert gap.value == pytest.approx(test.value - training.value)
     assert gap.error == pytest.approx(test.error + training.error)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from qlrstudy.report import profiles, tables
-from qlrstudy.report.comparison import STUDIES
+from qlrstudy.report.comparison import STUDIES, Verdict, comparisons, verdicts
 from qlrstudy.report.groups import Group, Section, groups, sections
 from qlrstudy.report.load import Loaded, load
 from qlrstudy.report.profile_tables import against_adam, profile_areas
@@ -27,6 +27,7 @@ class Contents(NamedTuple):
         sections: what is compared with what.
         sweeps: of one setting.
         cells: with a tuned Adam.
+        verdicts: on every number that the paper has too.
         evaluations, evolutions: the curves of each group that a section shows.
         tables: also those that must stay empty.
     """
@@ -37,6 +38,7 @@ class Contents(NamedTuple):
     sections: list[Section]
     sweeps: list[Sweep]
     cells: list[profiles.Cell]
+    verdicts: list[Verdict]
     evaluations: dict[Group, Curve | None]
     evolutions: dict[Group, Curve | None]
     tables: list[Table]
@@ -75,6 +77,8 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
         evolutions[group] = evolution_curve(group.runs)
         watch("computing medians", done, len(shown))
     swept, cells = sweeps(found), profiles.cells(found)
+    compared = comparisons(found)
+    judged = list(verdicts(compared))
     return Contents(
         store=store,
         loaded=loaded,
@@ -82,12 +86,13 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
         sections=parts,
         sweeps=swept,
         cells=cells,
+        verdicts=judged,
         evaluations=evaluations,
         evolutions=evolutions,
         tables=[
-            *[tables.results(found, study) for study in STUDIES],
-            tables.other_results(parts, found),
-            tables.reproduction(found),
+            *[tables.results(compared, study) for study in STUDIES],
+            tables.other_results(parts, compared),
+            tables.reproduction(judged),
             tables.hyperparameters(parts),
             tables.search_spaces(found),
             tables.sensitivity(swept),

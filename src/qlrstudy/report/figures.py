@@ -15,7 +15,7 @@ from qlrstudy.report.drawing import (
     plain,
 )
 from qlrstudy.report.groups import Group, Section
-from qlrstudy.report.statistics import Curve, final
+from qlrstudy.report.statistics import Curve
 from qlrstudy.report.styles import style
 
 Curves = Mapping[Group, Curve | None]
@@ -101,9 +101,9 @@ def _cost(part: Section) -> Figure:
     made = figure(8.0, 3.6)
     left, right = axes(made, 1, 2, sharey="row")
     for group in part.groups:
-        loss, look = final(group.runs, "test_loss"), style(group.algorithm)
+        loss, look = group.finals["test_loss"], style(group.algorithm)
         for place, quantity in ((left, "training_seconds"), (right, "step")):
-            spent = final(group.runs, quantity)
+            spent = group.finals[quantity]
             place.errorbar(
                 spent.value,
                 loss.value,

@@ -6,6 +6,7 @@ the one that a study chose; without studies, the one with most runs (a setting t
 chosen is repeated), or, of several, the one with the lowest final validation loss.
 """
 
+import dataclasses
 import math
 import shlex
 from collections import defaultdict
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from qlrstudy.report.load import Budget, StoredRun
-from qlrstudy.report.statistics import final
+from qlrstudy.report.statistics import Estimate, finals
 from qlrstudy.report.styles import algorithm_order, task_order
 
 _SHAPE = ("batch_size", "sequence_length")
@@ -32,15 +33,17 @@ Setting = tuple[tuple[str, float], ...]
 Shape = Setting
 
 
-class Group(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
     """One algorithm with one setting in one place.
 
-    Attributes:
+    Args:
         place: where.
         algorithm: its name.
         setting: hyperparameters by name, the batch's shape among them.
         runs: those that ended by themselves.
         unfinished: how many others there are.
+        finals: what the runs ended with, by quantity (`statistics.finals`).
     """
 
     place: Place
@@ -48,6 +51,7 @@ class Group(NamedTuple):
     setting: Setting
     runs: tuple[StoredRun, ...]
     unfinished: int
+    finals: Mapping[str, Estimate]
 
     @property
     def title(self) -> str:
@@ -108,11 +112,8 @@ def groups(runs: Iterable[StoredRun]) -> list[Group]:
         place = Place(run.task, run.scale, run.budget, run.caveats)
         setting = tuple(sorted(run.hyperparameters.items()))
         found[place, run.algorithm, setting].append(run)
-    grouped = [
-        Group(*key, _complete(members), sum(not run.complete for run in members))
-        for key, members in found.items()
-    ]
-    return sorted((group for group in grouped if group.runs), key=_order)
+    grouped = [_group(*key, members) for key, members in found.items()]
+    return sorted((group for group in grouped if group), key=_order)
 
 
 def sections(found: Sequence[Group]) -> list[Section]:
@@ -153,7 +154,7 @@ def chosen(
 
     def rank(group: Group) -> tuple[bool, bool, int, float]:
         studies = frozenset[str]().union(*[run.studies for run in group.runs])
-        loss = _final(group, by)
+        loss = final_loss(group, by)
         return study not in studies, not studies, -len(group.runs), loss
 
     return min(candidates, key=rank)
@@ -186,8 +187,21 @@ def command(group: Group) -> str:
     return f'for seed in {loop}; do {" ".join(words)} --seed "$seed"; done'
 
 
-def _complete(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:
-    return tuple(sorted((r for r in runs if r.complete), key=lambda run: run.seed))
+def final_loss(group: Group, quantity: str) -> float:
+    """What its runs ended with, infinite where none has it."""
+    loss = group.finals[quantity].value
+    return loss if math.isfinite(loss) else math.inf
+
+
+def _group(
+    place: Place, algorithm: str, setting: Setting, members: Sequence[StoredRun]
+) -> Group | None:
+    complete = sorted((r for r in members if r.complete), key=lambda run: run.seed)
+    if not complete:
+        return None
+    unfinished = len(members) - len(complete)
+    ends = finals(complete)
+    return Group(place, algorithm, setting, tuple(complete), unfinished, ends)
 
 
 def _order(group: Group) -> tuple:
@@ -198,11 +212,6 @@ def _order(group: Group) -> tuple:
 
 def _places(found: Sequence[Group]) -> Iterator[Place]:
     yield from dict.fromkeys(group.place for group in found)
-
-
-def _final(group: Group, quantity: str) -> float:
-    loss = final(group.runs, quantity).value
-    return loss if math.isfinite(loss) else math.inf
 
 
 def _number(value: float) -> str:

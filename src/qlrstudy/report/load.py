@@ -59,6 +59,7 @@ class StoredRun:
         minibatch_loss: the last finite one.
         positions: the path of the parameters, a row for each evaluation, or `None`.
         studies: those that chose this run's setting, and did not just vary it.
+        examples: in the training split; `None` in stores that did not keep it.
     """
 
     name: str
@@ -80,6 +81,7 @@ class StoredRun:
     minibatch_loss: float
     positions: np.ndarray | None
     studies: frozenset[str]
+    examples: int | None
 
     @property
     def complete(self) -> bool:
@@ -253,6 +255,7 @@ def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
     titles = content.get("titles") or {}
     ((unit, amount),) = content["budget"].items()
     search = content.get("search")
+    examples = content.get("examples", {}).get("train")
     return {
         "task": task,
         "algorithm": algorithm,
@@ -268,6 +271,7 @@ def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "caveats": tuple(_text(entry) for entry in content.get("caveats", ())),
         "search": None if search is None else {k: dict(v) for k, v in search.items()},
         "started": str(content.get("started", "")),
+        "examples": None if examples is None else int(examples),
     }
 
 

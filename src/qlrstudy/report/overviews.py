@@ -10,7 +10,7 @@ from qlrstudy.report import profiles
 from qlrstudy.report.drawing import axes, figure, plain
 from qlrstudy.report.figures import plain_title
 from qlrstudy.report.groups import Section
-from qlrstudy.report.statistics import Estimate, final
+from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.styles import MARKERS, style
 from qlrstudy.report.sweeps import Sweep
 
@@ -85,7 +85,7 @@ def _sweep(place: Axes, sweep: Sweep, quantity: str) -> None:
     look = style(sweep.algorithm)
     shades = np.linspace(1.0, 0.35, len(sweep.lines))
     for number, (line, shade) in enumerate(zip(sweep.lines, shades, strict=True)):
-        ends = [final(group.runs, quantity) for group in line.groups]
+        ends = [group.finals[quantity] for group in line.groups]
         place.errorbar(
             line.values,
             [end.value for end in ends],
@@ -108,7 +108,7 @@ def _fit(place: Axes, sweep: Sweep, quantity: str) -> None:
     if min(values) > 0 and max(values) / min(values) > 3:
         place.set_xscale("log")
     ends: list[Estimate] = [
-        final(group.runs, quantity) for line in sweep.lines for group in line.groups
+        group.finals[quantity] for line in sweep.lines for group in line.groups
     ]
     losses = [end.value for end in ends]
     if min(losses) > 0 and max(losses) / min(losses) > 3:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from qlrstudy.report import profiles, render
-from qlrstudy.report.comparison import QUANTITIES, Compared, verdicts
+from qlrstudy.report.comparison import Compared
 from qlrstudy.report.contents import Contents
 from qlrstudy.report.groups import Group, Section, command
-from qlrstudy.report.statistics import Curve, Estimate, final
+from qlrstudy.report.statistics import Curve, Estimate
 from qlrstudy.report.styles import algorithm_order, style
 from qlrstudy.report.sweeps import Sweep
-from qlrstudy.report.tables import Cell, Table, runs_of
+from qlrstudy.report.tables import Cell, Table, section_results
 
 _SCRIPTS = ("format.js", "elements.js", "scales.js", "chart.js", "views.js", "main.js")
 # Drawn, so that a reader sees no difference to more.
@@ -103,14 +103,14 @@ def _section(found: Contents, part: Section) -> dict[str, Any]:
         "caveats": list(part.place.caveats),
         "groups": [_group(found, group) for group in part.groups],
         "sweeps": [_sweep(sweep) for sweep in swept] if part.shape is None else [],
-        "table": _table(_results(part)),
+        "table": _table(section_results(part)),
     }
 
 
 def _group(found: Contents, group: Group) -> dict[str, Any]:
     names = ("training_loss", "validation_loss", "test_loss", "test_accuracy")
-    finals = {name: final(group.runs, name) for name in names}
-    finals |= {name: final(group.runs, name) for name in ("step", "training_seconds")}
+    finals = {name: group.finals[name] for name in names}
+    finals |= {name: group.finals[name] for name in ("step", "training_seconds")}
     return {
         "algorithm": group.algorithm,
         "runs": len(group.runs),
@@ -150,7 +150,7 @@ def _sweep(sweep: Sweep) -> dict[str, Any]:
                 "values": list(line.values),
                 "diverged": sum(group.diverged for group in line.groups),
                 "finals": {
-                    name: [_estimate(final(g.runs, name)) for g in line.groups]
+                    name: [_estimate(g.finals[name]) for g in line.groups]
                     for name in quantities
                 },
             }
@@ -182,17 +182,8 @@ def _profiles(cells: Sequence[profiles.Cell]) -> dict[str, Any] | None:
 
 
 def _verdicts(found: Contents) -> dict[str, int]:
-    words = [verdict.word for verdict in verdicts(found.groups)]
+    words = [verdict.word for verdict in found.verdicts]
     return {word: words.count(word) for word in ("agrees", "explained", "differs")}
-
-
-def _results(part: Section) -> Table:
-    rows = [
-        (group.title, runs_of(group), *[_known(q.of(group.runs)) for q in QUANTITIES])
-        for group in part.groups
-    ]
-    header = ("algorithm", "runs", *[quantity.title for quantity in QUANTITIES])
-    return Table(part.key, f"Final statistics: {part.title}", header, tuple(rows))
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -216,10 +207,6 @@ def _cell(cell: Cell) -> list[Any]:
     value = value.value if isinstance(value, Estimate) else value
     # JSON has no infinity; what is sorted by it comes first or last all the same.
     return [shown, _number(max(-_HUGE, min(_HUGE, value)))]
-
-
-def _known(value: Estimate) -> Estimate | None:
-    return value if math.isfinite(value.value) else None
 
 
 def _estimate(value: Estimate) -> list[float | None]:
