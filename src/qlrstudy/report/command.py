@@ -40,6 +40,13 @@ def add_parsers(commands: Any) -> None:
         metavar="DIR",
         help="what is there is replaced; ./report",
     )
+    report.add_argument(
+        "--figures",
+        choices=["none", "svg", "all"],
+        default="all",
+        help="write figures not at all, as SVG, or as SVG, PDF and PNG (default); "
+        "PDF and PNG take most of a report's time",
+    )
     export = commands.add_parser("export", help="a store for another program")
     formats = export.add_subparsers(required=True, metavar="FORMAT")
     tensorboard = formats.add_parser("tensorboard", help="event files, one for a run")
@@ -51,13 +58,16 @@ def add_parsers(commands: Any) -> None:
 def _report(options: argparse.Namespace) -> int:
     from qlrstudy.report.write import write
 
+    def ready(page: Path) -> None:
+        console.OUT.print(f"page ready: {page}", markup=False, soft_wrap=True)
+
     with _progress() as watch:
-        written = write(options.store, options.output, watch)
+        written = write(options.store, options.output, options.figures, watch, ready)
+    formats = {"none": "", "svg": ", as SVG", "all": ", as SVG, PDF and PNG"}
     rows = [
-        ["page", str(written.page)],
         ["tables", f"{written.tables}, as Markdown, LaTeX and CSV"],
-        ["figures", f"{written.figures}, as SVG, PDF and PNG"],
-        *[["missing", line] for line in written.missing],
+        ["figures", f"{written.figures}{formats[options.figures]}"],
+        *[["mind", line] for line in written.warnings],
     ]
     console.table("Report", ["", ""], rows)
     return 0

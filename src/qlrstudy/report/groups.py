@@ -92,8 +92,14 @@ class Section(NamedTuple):
     def title(self) -> str:
         """Of the section."""
         scale = [] if self.place.scale == "paper" else [f"{self.place.scale} scale"]
-        shape = [f"{_word(k)} {v:g}" for k, v in self.shape or ()]
+        shape = [shape_words(self.common_shape)] if self.common_shape else []
         return ", ".join([self.task_title, str(self.place.budget), *scale, *shape])
+
+    @property
+    def common_shape(self) -> Shape | None:
+        """Of a batch, where all groups have the same, chosen or not."""
+        shapes = {group.shape for group in self.groups}
+        return shapes.pop() if len(shapes) == 1 else None
 
     @property
     def key(self) -> str:
@@ -101,8 +107,7 @@ class Section(NamedTuple):
         shape = [f"{k}-{v:g}" for k, v in self.shape or ()]
         caveats = ["partial"] if any("partial" in c for c in self.place.caveats) else []
         words = [self.place.task, self.place.scale, str(self.place.budget)]
-        text = "-".join([*words, *shape, *caveats])
-        return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)[:120]
+        return file_name(*words, *shape, *caveats)
 
 
 def groups(runs: Iterable[StoredRun]) -> list[Group]:
@@ -187,6 +192,17 @@ def command(group: Group) -> str:
     return f'for seed in {loop}; do {" ".join(words)} --seed "$seed"; done'
 
 
+def shape_words(shape: Shape) -> str:
+    """A batch's shape: its size, and the length of its sequences."""
+    return "batch " + " x ".join(f"{value:g}" for _, value in shape)
+
+
+def file_name(*words: str) -> str:
+    """A name that any file can have: letters, digits and dashes, not too many."""
+    text = "-".join(words)
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)[:120]
+
+
 def final_loss(group: Group, quantity: str) -> float:
     """What its runs ended with, infinite where none has it."""
     loss = group.finals[quantity].value
@@ -216,7 +232,3 @@ def _places(found: Sequence[Group]) -> Iterator[Place]:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
-
-
-def _word(name: str) -> str:
-    return {"batch_size": "batch", "sequence_length": "length"}.get(name, name)

@@ -158,9 +158,15 @@ def _chosen_by_studies(store: Path, damage: list[Damage]) -> dict[str, list[str]
     for path in sorted(store.glob("studies/*.json")):
         try:
             book = json.loads(path.read_text())
+            absent = 0
             for entry in book["entries"]:
+                absent += sum(not (store / run).is_dir() for run in entry["runs"])
                 for run in entry["runs"] if not entry["point"] else ():
                     found.setdefault(run, []).append(book["name"])
+            if absent:
+                damage.append(
+                    Damage(f"studies/{path.name}", f"{absent} planned runs are absent")
+                )
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             damage.append(
                 Damage(f"studies/{path.name}", f"cannot be read ({_short(error)})")

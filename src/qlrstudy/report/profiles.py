@@ -26,6 +26,7 @@ from qlrstudy.report.groups import (
     by_algorithm,
     chosen,
     final_loss,
+    shape_words,
 )
 from qlrstudy.report.load import StoredRun
 
@@ -68,9 +69,8 @@ class Cell(NamedTuple):
     def title(self) -> str:
         """In words."""
         scale = "" if self.place.scale == "paper" else f", {self.place.scale} scale"
-        shape = " x ".join(f"{value:g}" for _, value in self.shape)
         task = next(iter(self.methods.values())).group.runs[0].titles[0]
-        return f"{task}{scale}, {self.place.budget}, batch {shape}"
+        return f"{task}{scale}, {self.place.budget}, {shape_words(self.shape)}"
 
 
 def cells(found: Sequence[Group]) -> list[Cell]:
