@@ -6,7 +6,11 @@ import statistics
 import numpy as np
 import pytest
 
+from qlrstudy.report import statistics as report_statistics
+from qlrstudy.report.contents import contents
+from qlrstudy.report.figures import svg
 from qlrstudy.report.load import load
+from qlrstudy.report.page import html
 from qlrstudy.report.statistics import (
     SAMPLES,
     bootstrap,
@@ -17,7 +21,7 @@ from qlrstudy.report.statistics import (
     held,
     last_finite,
 )
-from report_cases import stored
+from report_cases import small_study, stored
 
 
 def _slow_bootstrap(columns: list[list[float]]) -> list[tuple[float, float]]:
@@ -130,6 +134,24 @@ def test_evolutions_have_what_the_algorithm_has(tmp_path):
     assert qlr is not None and list(qlr.bands) == ["step_size", "damping"]
     assert qlr.steps[0] == 1 and qlr.steps[-1] == 20
     np.testing.assert_allclose(qlr.bands["damping"].mean[[0, -1]], [1e-3, 1e-6], 1e-5)
+
+
+def test_each_estimate_is_computed_once(tmp_path, monkeypatch):
+    small_study(tmp_path)
+    inputs: list[bytes] = []
+
+    def counted(values):
+        inputs.append(values.tobytes())
+        return bootstrap(values)
+
+    monkeypatch.setattr(report_statistics, "bootstrap", counted)
+    found = contents(tmp_path)
+    assert len(inputs) == len(set(inputs)) > 0
+    inputs.clear()
+    html(found)
+    for chart in found.charts:
+        svg(chart)
+    assert inputs == []  # what is drawn and written is finished before
 
 
 def test_the_gap_is_test_minus_training_and_its_error_the_sum(tmp_path):
