@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from qlrstudy.report.charts import Axis, Chart, Series, profile_chart
+from qlrstudy.report.charts import Axis, Chart, Series, muted, profile_chart
 from qlrstudy.report.contents import contents
 from qlrstudy.report.figures import svg
 from qlrstudy.report.groups import groups
@@ -82,6 +82,18 @@ def test_every_figure_is_whole_xml_and_names_its_algorithms(tmp_path):
             assert one.title in said or one.title.startswith("</svg>")
         places = [path.get("d", "") for path in tree.iter(f"{_SVG}path")]
         assert not any("nan" in place or "inf" in place for place in places)
+
+
+def test_of_many_series_all_but_a_few_are_muted():
+    chart = _chart(*[[1.0, 0.5]] * 6)
+    assert not any(one.muted for one in muted(chart.series, {}))
+    names = ["adam", "adamqlr", *"ihgfedcba"]
+    many = [chart.series[0]._replace(algorithm=name) for name in names]
+    badness = {name: float(place) for place, name in enumerate(names[2:])}
+    found = muted(many, badness | {"adam": 50.0, "adamqlr": 60.0})
+    loud = [one.algorithm for one in found if not one.muted]
+    assert sorted(loud) == ["adam", "adamqlr", "g", "h", "i"]
+    assert [one.algorithm for one in found[:5]] == loud  # drawn above the others
 
 
 @pytest.mark.parametrize(

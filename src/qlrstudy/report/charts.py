@@ -27,6 +27,8 @@ ABLATIONS = (
 _TIMES_APART, _VALUES_APART = 8.0, 3.0
 # Final losses so many times the median of all are out of the picture.
 _DIVERGED = 1000.0
+# In a chart of more, all but a few are muted: ours, Adam, and so many of the best.
+_MOST_LOUD, _BEST = 8, 3
 # Of the markers on a curve, about.
 _MARKS = 6
 # Lines of a sweep fade to this from the first to the last.
@@ -72,6 +74,8 @@ class Series(NamedTuple):
         x, y, error: values by the key of an axis, all of one length; a series need not
             have all of a chart's vertical axes, nor errors.
         opacity: of all that is drawn.
+        muted: whether it is grey, so that others stand out, until a reader points at
+            it.
     """
 
     algorithm: str
@@ -81,6 +85,7 @@ class Series(NamedTuple):
     y: Mapping[str, Values]
     error: Mapping[str, Values] = {}
     opacity: float = 1.0
+    muted: bool = False
 
     @property
     def marks(self) -> range:
@@ -99,7 +104,7 @@ class Chart(NamedTuple):
         kind: curves with bands and a few markers; stairs; points with error bars;
             the same joined by a line (a sweep); or a path in the plane.
         x, y: its axes; a reader sees the first of each.
-        series: in the order of the legend.
+        series: in the order of the legend; the first are drawn above the others.
         background: grey lines behind them, as arrays of two columns.
         printed: whether it is a figure too.
     """
@@ -121,6 +126,7 @@ def section_charts(
     """Every chart that a section's runs allow."""
     whole = part.shape is None  # others have much of the same, too much to print
     groups = part.groups
+    losses = {group.algorithm: group.finals["test_loss"].value for group in groups}
     for card, kind, names, curves, printed in (
         ("Loss and accuracy", "loss", _by_use(LOSSES), evaluations, True),
         ("Loss and accuracy", "accuracy", _by_use(ACCURACIES), evaluations, True),
@@ -132,7 +138,7 @@ def section_charts(
             whole,
         ),
     ):
-        series = tuple(_curves(groups, curves, names))
+        series = tuple(muted(list(_curves(groups, curves, names)), losses))
         if series:
             name = f"{part.key}-{kind}"
             yield _curve_chart(name, part.title, card, series, names, printed)
@@ -146,6 +152,22 @@ def section_charts(
         yield _cost(part, printed=whole)
     if part.place.task == _VALLEY:
         yield from _paths(part)
+
+
+def muted(series: Sequence[Series], badness: Mapping[str, float]) -> list[Series]:
+    """The series, with those muted that few will look for.
+
+    Args:
+        series: of a chart.
+        badness: of each algorithm, the best least.
+    """
+    if len(series) <= _MOST_LOUD:
+        return list(series)
+    ours = {name for name in badness if name == profiles.TUNED or "qlr" in name}
+    others = sorted(badness.keys() - ours, key=lambda name: (badness[name], name))
+    loud = ours | set(others[:_BEST])
+    marked = [one._replace(muted=one.algorithm not in loud) for one in series]
+    return sorted(marked, key=lambda one: one.muted)
 
 
 def sweep_chart(sweep: Sweep) -> Chart:
@@ -190,12 +212,13 @@ def profile_chart(cells: Sequence[profiles.Cell]) -> Chart | None:
     if len(cells) < 2:
         return None
     grid = np.geomspace(1.0, profiles.LARGEST_RATIO, 121)
+    ratios = {unit: profiles.ratios(cells, unit) for unit in ("seconds", "steps")}
     shares = {
         unit: {
             name: np.array([profiles.profile(own, ratio) for ratio in grid])
-            for name, own in profiles.ratios(cells, unit).items()
+            for name, own in found.items()
         }
-        for unit in ("seconds", "steps")
+        for unit, found in ratios.items()
     }
     titles = {n: m.group.title for cell in cells for n, m in cell.methods.items()}
     series = tuple(
@@ -208,6 +231,7 @@ def profile_chart(cells: Sequence[profiles.Cell]) -> Chart | None:
         )
         for name in sorted(titles, key=algorithm_order)
     )
+    worse = {name: -profiles.area(own) for name, own in ratios["seconds"].items()}
     label = f"share of {len(cells)} cells solved"
     return Chart(
         "profiles",
@@ -229,7 +253,7 @@ def profile_chart(cells: Sequence[profiles.Cell]) -> Chart | None:
             Axis("seconds", f"{label}, by time", least=-0.03, most=1.03, fixed=True),
             Axis("steps", f"{label}, by steps", least=-0.03, most=1.03, fixed=True),
         ),
-        series,
+        tuple(muted(series, worse)),
     )
 
 
@@ -259,8 +283,10 @@ def _curve_chart(
     names: Sequence[str],
     printed: bool = True,
 ) -> Chart:
-    ends = [float(one.x["seconds"][-1]) for one in series]
-    log = _spans(np.array(ends), _TIMES_APART)
+    log = {
+        key: _spans(np.array([one.x[key][-1] for one in series]), _TIMES_APART)
+        for key in ("seconds", "steps", "epochs")
+    }
     known = [name for name in names if any(name in one.y for one in series)]
     return Chart(
         name,
@@ -268,9 +294,9 @@ def _curve_chart(
         card,
         "curves",
         (
-            Axis("seconds", "training time (s)", log),
-            Axis("steps", "steps", log),
-            Axis("epochs", "epochs", log, printed=False),
+            Axis("seconds", "training time (s)", log["seconds"]),
+            Axis("steps", "steps", log["steps"]),
+            Axis("epochs", "epochs", log["epochs"], printed=False),
         ),
         tuple(
             _value_axis(name, [one.y[name] for one in series if name in one.y])

@@ -21,6 +21,7 @@ _WIDTH, _HEIGHT, _TALL = 768, 168, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM, _TITLE = 62, 14, 12, 44, 26
 _LEGEND_ROW = 18
 _MARK, _POINT = 3.2, 5.0
+_MUTED = "#bbbbbb"
 # Of pixels of a PNG to those of the figure.
 _ENLARGED = 1.6
 
@@ -93,7 +94,7 @@ def svg(chart: Chart) -> str:
             named = place == 0 or not shared
             parts += _panel(chart, x, y, frame, named)
         height += _TOP + inner + _BOTTOM
-    entries = {(one.title, one.style): one.opacity for one in chart.series}
+    entries = {(one.title, _look(one)): one.opacity for one in chart.series}
     if len(entries) > 1 or chart.kind != "sweep":
         columns = 4 if all(len(title) <= 21 for title, _ in entries) else 3
         parts += _legend(entries, columns, height)
@@ -132,7 +133,7 @@ def _panel(chart: Chart, x: Axis, y: Axis, frame: _Frame, named: bool) -> Iterat
         places = np.stack([across(line[:, 0]), up(line[:, 1])], axis=1)
         yield f'<path d="{_line(places)}" fill="none" stroke="#bbb" stroke-width=".7"/>'
     cut: list[str] = []
-    for one in having:
+    for one in reversed(having):
         yield from _series(chart, one, x.key, y.key, across, up, cut)
     yield "</g>"
     yield from cut
@@ -184,7 +185,7 @@ def _series(
     cut: list[str],
 ) -> Iterator[str]:
     """A series inside the clipped part; `cut` gets the marks where it leaves it."""
-    own, heights = one.style, one.y[y]
+    own, heights = _look(one), one.y[y]
     known = np.isfinite(one.x[x]) & np.isfinite(heights)
     if across.log:
         known &= one.x[x] > 0
@@ -195,7 +196,7 @@ def _series(
     yield f"<g{fade}>"
     errors = one.error[y][known] if y in one.error else np.zeros(len(spots))
     low, high = (up(heights[known] + sign * errors) for sign in (-1, 1))
-    if chart.kind == "curves" and errors.any():
+    if chart.kind == "curves" and errors.any() and not one.muted:
         edge = np.concatenate(
             [
                 np.stack([spots[:, 0], high], axis=1),
@@ -219,6 +220,10 @@ def _series(
         yield _marker(own, spot[0], spot[1], _MARK if few else _POINT)
     yield "</g>"
     cut += _cut(own, spots, up.end, up.start)
+
+
+def _look(one: Series) -> Style:
+    return one.style._replace(colour=_MUTED) if one.muted else one.style
 
 
 def _cut(own: Style, spots: np.ndarray, top: float, bottom: float) -> Iterator[str]:

@@ -179,7 +179,8 @@ def _series(one: Series) -> dict[str, Any]:
         name: {key: _numbers(own) for key, own in getattr(one, name).items()}
         for name in ("x", "y", "error")
     }
-    own = {"algorithm": one.algorithm, "marks": list(one.marks), **values}
+    own = {"algorithm": one.algorithm, "marks": list(one.marks), "muted": one.muted}
+    own |= values
     if one.style != style(one.algorithm):
         own |= {"title": one.title, "style": _style(one.style), "opacity": one.opacity}
     return own

@@ -1,10 +1,10 @@
 """One title, colour, dash and marker for each algorithm, in every figure and the page.
 
 Colours are after Okabe and Ito, which colour-blind people can tell apart, without their
-yellow and black and with the light ones darkened, so that each stands out on a white
-and on a dark page; where a family shares one, dash and marker tell its members apart,
-in grey too. A name that is not listed gets a style from its own
-letters, so that it is the same in each report.
+yellow and with the light ones darkened, so that each stands out on a white and on a
+dark page; Adam, which all are compared with, has the colour of the text. Where a family
+shares one, dash and marker tell its members apart, in grey too. A name that is not
+listed gets a style from its own letters, so that it is the same in each report.
 """
 
 import hashlib
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 BLUE, SKY, GREEN, ORANGE = "#0072B2", "#2E9BD6", "#009E73", "#C78500"
 VERMILLION, PURPLE, GREY, OLIVE = "#D55E00", "#CC79A7", "#808080", "#949430"
+# Black on paper, the text's colour on the page.
+INK = "currentColor"
 _COLOURS = (BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE, GREY, OLIVE)
 
 # In pixels: solid, dashed, dotted, mixed.
@@ -65,7 +67,7 @@ class Style(NamedTuple):
 
     Attributes:
         title: where the store has none.
-        colour: as `#rrggbb`.
+        colour: as `#rrggbb`, or `INK`.
         dash: lengths of strokes and gaps; none for a solid line.
         marker: one of `MARKERS`.
     """
@@ -80,7 +82,7 @@ class Style(NamedTuple):
 ALGORITHMS = {
     "sgd-minimal": Style("SGD Minimal", GREY, _SOLID, "P"),
     "sgd-full": Style("SGD Full", GREY, _DASHED, "X"),
-    "adam": Style("Adam", BLUE, _SOLID, "s"),
+    "adam": Style("Adam", INK, _SOLID, "s"),
     "adam-untuned": Style("Adam (Untuned)", SKY, _DASHED, "s"),
     "adam-tuned-epsilon": Style("Adam (Tuned ε)", BLUE, _DOTTED, "D"),
     "kfac": Style("K-FAC", GREEN, _SOLID, "^"),

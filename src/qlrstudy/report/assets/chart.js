@@ -5,7 +5,7 @@ const KEYS = "Drag to zoom, double-click to reset. With the keyboard: arrows mov
 
 class Chart {
   // spec: {name, title, kind, x, y, xKind, yKind, series, background}, where x and y are axes as Python made them
-  // series: [{algorithm, title, style, opacity, marks, x, y, e}], all arrays of one length
+  // series: [{algorithm, title, style, opacity, muted, marks, x, y, e}], all arrays of one length
   constructor(height) {
     this.height = height;
     this.zoom = null;
@@ -35,6 +35,7 @@ class Chart {
     this.loud = algorithm;
     for (const group of this.plot.querySelectorAll("g.series")) {
       group.classList.toggle("dim", algorithm !== null && group.dataset.algorithm !== algorithm);
+      group.classList.toggle("loud", group.dataset.algorithm === algorithm);
     }
   }
 
@@ -85,7 +86,7 @@ class Chart {
     this.y = makeScale(this.spec.yKind, domains.y, [bottom, MARGIN.top]);
     const clip = `clip-${this.spec.name}`;
     const behind = this.spec.background.map(([xs, ys]) => shape("path", { class: "behind", d: this.line(xs.map((x, i) => ({ x: this.x(x), y: this.y(ys[i]) }))) }));
-    const area = shape("g", { "clip-path": `url(#${clip})` }, ...behind, ...this.spec.series.map((one) => this.drawSeries(one)));
+    const area = shape("g", { "clip-path": `url(#${clip})` }, ...behind, ...this.spec.series.map((one) => this.drawSeries(one)).reverse());
     const cuts = this.spec.series.flatMap((one) => this.drawCuts(one, MARGIN.top, bottom));
     this.cursor = shape("line", { class: "cursor", y1: MARGIN.top, y2: bottom, visibility: "hidden" });
     this.box = shape("rect", { class: "box", visibility: "hidden" });
@@ -121,9 +122,10 @@ class Chart {
   }
 
   drawSeries(one) {
-    const group = shape("g", { class: "series", "data-algorithm": one.algorithm });
+    const group = shape("g", { class: one.muted ? "series muted" : "series", "data-algorithm": one.algorithm });
+    group.style.setProperty("--own", one.style.colour);
     const spots = this.spots(one);
-    const colour = one.style.colour;
+    const colour = "currentColor"; // of the group: its own, or grey while it is muted
     if (this.spec.kind === "curves") {
       const band = this.band(spots);
       if (band) group.append(shape("path", { class: "band", d: band, fill: colour, "fill-opacity": 0.16 }));
@@ -137,7 +139,7 @@ class Chart {
         const [low, high] = [this.pixel(this.y, spot.value - spot.e, spot.value), this.pixel(this.y, spot.value + spot.e, spot.value)];
         group.append(shape("line", { x1: spot.x, x2: spot.x, y1: low, y2: high, stroke: colour, "stroke-width": 1.5 }));
       }
-      group.append(marker(one.style, spot.x, spot.y, this.pointed ? 5.5 : 3.6, one.opacity ?? null));
+      group.append(marker({ ...one.style, colour }, spot.x, spot.y, this.pointed ? 5.5 : 3.6, one.opacity ?? null));
     }
     return group;
   }

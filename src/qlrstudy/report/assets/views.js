@@ -52,7 +52,11 @@ function chartCard(charts, shown) {
     draw(false);
   } }, ...quantities.map(({ axis }) => element("option", { value: axis.key }, axis.label)));
   const axis = first.x.length < 2 ? null : segmented("Horizontal axis", first.x.map((one) => [one.key, one.key === "seconds" ? "time" : one.key]), state.x.key,
-    (name) => { state.x = first.x.find((one) => one.key === name); draw(false); });
+    (name) => {
+      state.x = first.x.find((one) => one.key === name);
+      if (state.x.log !== state.xLog) xScale.querySelector(`[value=${kind(state.x.log)}]`).click();
+      draw(false);
+    });
   const scales = curves ? [element("span", { class: "named" }, "x", xScale), element("span", { class: "named" }, "y", yScale)] : [];
   shown.push({ plot, redraw: () => draw(true) });
   draw(false);
@@ -62,7 +66,7 @@ function chartCard(charts, shown) {
 function choice({ quantity: { chart, axis }, x, xLog, yLog }) {
   const series = chart.series.filter((one) => !off.has(one.algorithm) && one.y[axis.key]).map((one) => ({
     algorithm: one.algorithm, title: one.title ?? styleOf(one.algorithm).title, style: one.style ?? styleOf(one.algorithm), opacity: one.opacity,
-    marks: one.marks, x: one.x[x.key], y: one.y[axis.key], e: one.error[axis.key] }));
+    muted: one.muted, marks: one.marks, x: one.x[x.key], y: one.y[axis.key], e: one.error[axis.key] }));
   return { name: `${chart.name}-${axis.key}`, title: chart.title, kind: chart.kind, x, y: axis, series, background: chart.background,
     xKind: xLog ? "log" : "linear", yKind: yLog ? "log" : "linear" };
 }
