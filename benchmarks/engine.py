@@ -18,11 +18,11 @@ from typing import Any
 
 import jax
 
-from qlrstudy import loops
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.spec import DataOptions, Run, Split
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import train
+from qlrstudy.training import loops
+from qlrstudy.training.train import train
 
 
 def bare_loop(run: Run, split: Split, steps: int) -> Any:
@@ -77,8 +77,9 @@ def main() -> None:
     data = task.load(DataOptions(options.data_dir))
     shape, settings = algorithm.batch(task), algorithm.defaults
     run = Run(task, algorithm, settings, shape, 0, task.budget)
-    assert task.budget.epochs is not None, "choose a task with a budget in epochs"
-    steps = task.budget.epochs * task.sampling.steps(len(data.train.inputs), shape)
+    per_epoch = task.sampling.steps(len(data.train.inputs), shape)
+    steps = task.budget.total_steps(per_epoch)
+    assert steps is not None, "choose a task whose budget is not in seconds"
 
     bare = bare_loop(run, jax.device_put(data.train), steps)
     bare()

@@ -26,10 +26,10 @@ from validation_draws import losses
 from adamqlr.jax import Fisher, Look, Objective, Point, paper_adamqlr
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.sampling import Examples
+from qlrstudy.algorithms.stepper import chosen_step, optax_algorithm
 from qlrstudy.spec import BatchShape, DataOptions, Run, Settings, Task
-from qlrstudy.steps import chosen_step, optax_algorithm
 from qlrstudy.tasks import TASKS
+from qlrstudy.tasks.sampling import Examples
 
 
 class ShuffledFilling(Examples):

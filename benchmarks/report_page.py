@@ -19,11 +19,12 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Browser, sync_playwright
 
-from qlrstudy.records import Record, StepReport
 from qlrstudy.report.contents import contents
 from qlrstudy.report.page import html
 from qlrstudy.report.styles import ALGORITHMS
-from qlrstudy.store import SCHEMA, run_directory
+from qlrstudy.spec import Record, StepReport
+from qlrstudy.store.manifest import SCHEMA, Manifest, Status
+from qlrstudy.store.runs import run_directory
 
 FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run --disable-background-networking "
@@ -36,16 +37,20 @@ def synthetic_run(
     store: Path, task: str, algorithm: str, place: int, seed: int
 ) -> None:
     generator = np.random.default_rng([place, seed])
-    identity = {
-        "schema": SCHEMA,
-        "task": task,
-        "scale": "paper",
-        "algorithm": algorithm,
-        "hyperparameters": {"batch_size": 100, "learning_rate": 1e-3 * (1 + place)},
-        "seed": seed,
-        "budget": {"epochs": 100},
-    }
-    directory = run_directory(store, identity)
+    manifest = Manifest(
+        schema=SCHEMA,
+        task=task,
+        scale="paper",
+        algorithm=algorithm,
+        hyperparameters={"batch_size": 100, "learning_rate": 1e-3 * (1 + place)},
+        seed=seed,
+        budget={"epochs": 100},
+        data={},
+        examples={},
+        status=Status.FINISHED,
+        started="2026-01-01",
+    )
+    directory = run_directory(store, manifest)
     at = np.linspace(0, STEPS, EVALUATIONS).astype(int)
     noise = generator.lognormal(0, 0.1, EVALUATIONS)
     losses = (1 + 0.1 * place) * (at / 40 + 1) ** -0.7 * noise
@@ -63,7 +68,7 @@ def synthetic_run(
             )
         size = generator.lognormal(-5, 0.3, STEPS)
         directory.append_steps(StepReport(size, size, size**2, size))
-        directory.close({**identity, "status": "finished", "started": "2026-01-01"})
+        directory.close(manifest)
 
 
 def interactive(browser: Browser, path: Path, view: str) -> float:

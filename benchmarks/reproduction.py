@@ -10,7 +10,7 @@ it was; with `--seeds 0` it only prints what the store has.
 import argparse
 from pathlib import Path
 
-from qlrstudy import paper, provenance
+from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.report import render, tables
 from qlrstudy.report.comparison import STUDIES, comparisons
@@ -18,7 +18,8 @@ from qlrstudy.report.groups import groups
 from qlrstudy.report.load import load
 from qlrstudy.spec import Algorithm, BatchShape, DataOptions, Dataset, Run, Task
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import train
+from qlrstudy.training import provenance
+from qlrstudy.training.train import train
 
 
 def chosen(task: Task, algorithm: Algorithm, seed: int) -> Run | None:

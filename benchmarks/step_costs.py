@@ -3,20 +3,19 @@
     python benchmarks/step_costs.py STORE [STORE ...]
 
 Takes it from the runs of stores, the trials of tunings among them, and writes
-`src/qlrstudy/step_costs.csv` anew. Of several runs the fastest counts: what else the
-machine does can only add time.
+`src/qlrstudy/studies/step_costs.csv` anew. Of several runs the fastest counts: what
+else the machine does can only add time.
 """
 
 import argparse
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from qlrstudy.store import runs
-from qlrstudy.tunings import FOLDER
+from qlrstudy.store.runs import read_runs
+from qlrstudy.store.tunings import FOLDER
 
-TABLE = Path(__file__).parents[1] / "src" / "qlrstudy" / "step_costs.csv"
+TABLE = Path(__file__).parents[1] / "src" / "qlrstudy" / "studies" / "step_costs.csv"
 KEYS = ("task", "scale", "algorithm", "batch_size", "sequence_length")
 Key = tuple[str, ...]
 
@@ -24,12 +23,12 @@ Key = tuple[str, ...]
 def paces(store: Path) -> Iterator[tuple[Key, float]]:
     """Seconds a step of each run that took any."""
     for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
-        for _, manifest in runs(folder):
-            if not manifest.get("steps") or not manifest["last"]["training_seconds"]:
-                continue
-            facts: dict[str, Any] = manifest | manifest["hyperparameters"]
-            key = tuple(str(facts.get(name, "")) for name in KEYS)
-            yield key, manifest["last"]["training_seconds"] / manifest["steps"]
+        for known in read_runs(folder).manifests.values():
+            seconds = (known.last or {}).get("training_seconds")
+            if known.steps and seconds:
+                shape = [known.hyperparameters.get(name, "") for name in KEYS[3:]]
+                key = (known.task, known.scale, known.algorithm, *map(str, shape))
+                yield key, seconds / known.steps
 
 
 def main() -> None:

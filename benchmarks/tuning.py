@@ -1,7 +1,7 @@
 """What tuning costs over the training of its trials.
 
     python benchmarks/tuning.py [--task uci-energy] [--algorithm adamqlr-tuned]
-        [--samples 200] [--budget seconds] [--workers 2]
+        [--samples 200] [--resource seconds] [--workers 2]
 
 The ratio is the wall time of `qlrstudy tune`, in a new process and with a new store,
 times the workers, over the sum of the trials' training seconds. What is above one is
@@ -17,10 +17,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from qlrstudy.store import runs
-from qlrstudy.tunings import FOLDER
+from qlrstudy.store.runs import read_runs
+from qlrstudy.store.tunings import FOLDER
 
 
 class Costs(NamedTuple):
@@ -36,7 +36,7 @@ def tuned(options: argparse.Namespace, store: Path, cache: Path) -> float:
     """Wall seconds of the command."""
     command = [sys.executable, "-m", "qlrstudy", "tune", options.task]
     command += [options.algorithm, "--samples", str(options.samples)]
-    command += ["--budget", options.budget, "--workers", str(options.workers)]
+    command += ["--resource", options.resource, "--workers", str(options.workers)]
     own: Mapping[str, str] = {"XDG_CACHE_HOME": str(cache)} if options.cold else {}
     begin = time.perf_counter()
     subprocess.run(
@@ -52,12 +52,12 @@ def tuned(options: argparse.Namespace, store: Path, cache: Path) -> float:
 def costs(store: Path) -> Costs:
     """Of all trials in a store."""
     (folder,) = store.glob(f"{FOLDER}/*/runs")
-    found: list[dict[str, Any]] = [manifest for _, manifest in runs(folder)]
+    found = read_runs(folder).manifests.values()
     return Costs(
         len(found),
-        sum(manifest["steps"] for manifest in found),
-        sum(manifest["last"]["training_seconds"] for manifest in found),
-        sum(manifest["compile_seconds"] for manifest in found),
+        sum(manifest.steps or 0 for manifest in found),
+        sum((manifest.last or {})["training_seconds"] or 0 for manifest in found),
+        sum(manifest.compile_seconds or 0 for manifest in found),
     )
 
 
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--task", default="uci-energy")
     parser.add_argument("--algorithm", default="adamqlr-tuned")
     parser.add_argument("--samples", type=int, default=200)
-    parser.add_argument("--budget", default="seconds", choices=("seconds", "epochs"))
+    parser.add_argument("--resource", default="seconds", choices=("seconds", "epochs"))
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--cold", action="store_true")
     options = parser.parse_args()

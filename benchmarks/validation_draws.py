@@ -23,9 +23,9 @@ from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.data.splits import hold_out
 from qlrstudy.spec import DataOptions, Dataset, Run, Split
-from qlrstudy.store import RunDirectory
+from qlrstudy.store.runs import RunDirectory
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import train
+from qlrstudy.training.train import train
 
 
 def redrawn(data: Dataset, draw: int | None) -> Dataset:

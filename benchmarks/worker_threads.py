@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from qlrstudy import connection
+from qlrstudy.cluster import connection
 
 
 def runnable(but: str) -> int:
@@ -42,11 +42,11 @@ def main() -> None:
 
     import jax
 
-    from qlrstudy import loops
     from qlrstudy.algorithms import ALGORITHMS
-    from qlrstudy.settings import run_with
     from qlrstudy.spec import DataOptions
     from qlrstudy.tasks import TASKS
+    from qlrstudy.training import loops
+    from qlrstudy.training.resolve import run_with
 
     task = TASKS["fashion-mnist"]["paper"]
     train = jax.device_put(task.load(DataOptions()).train)

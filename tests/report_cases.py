@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from qlrstudy.records import Record, StepReport
 from qlrstudy.report.load import StoredRun, load
-from qlrstudy.store import SCHEMA, RunDirectory, run_directory
+from qlrstudy.spec import Record, StepReport
+from qlrstudy.store.manifest import SCHEMA, Identity, Manifest
+from qlrstudy.store.runs import RunDirectory, run_directory
 
 
 def write_run(
@@ -42,8 +44,8 @@ def write_run(
         "examples": {"train": 10, "validation": 5, "test": 5},
     }
     # A hostile name need not be a file's too.
-    safe = {"names": [task, algorithm], "task": "t", "algorithm": "a"}
-    directory = run_directory(store, {**identity, **safe})
+    safe = {"data": {"names": f"{task} {algorithm}"}, "task": "t", "algorithm": "a"}
+    directory = run_directory(store, Identity(**(identity | safe)))
     last = steps_between * (len(losses) - 1)
     with directory.claim():
         for number, loss in enumerate(losses):
@@ -86,10 +88,11 @@ def write_run(
             **manifest,
             "status": status,
         }
-        if status in ("finished", "diverged"):
-            directory.close(identity | summary)
+        known = msgspec.convert(identity | summary, Manifest)
+        if known.status.is_final:
+            directory.close(known)
         else:
-            directory.write_manifest(identity | summary)
+            directory.write_manifest(known)
     return directory
 
 

@@ -3,23 +3,31 @@
 A *task* says what is learnt (data, model, likelihood, budget), an *algorithm* says how
 (a step, and the space its settings are searched in). Neither knows the other, nor how
 a run is timed, evaluated or stored. A task at another scale is another `Task` value.
+
+The store and the report speak of these too, so no learning framework is loaded here:
+its names stand in annotations alone.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from adamqlr.jax import Curvature, Fisher, Likelihood
-from qlrstudy.records import Record as Record
-from qlrstudy.records import StepReport as StepReport
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+    from adamqlr.jax import Curvature, Likelihood
 
 Params = Any  # a pytree of arrays
 ModelState = Any  # likewise: batch-norm statistics, say; `{}` for a model without
 Settings = Mapping[str, Any]  # name of a hyperparameter -> number, traced or not
+Numbers = Any  # of a step or of many: traced, on the device or on the host
+Unit = Literal["epochs", "steps", "seconds"]
 
 
 # --- data -----------------------------------------------------------------------
@@ -36,10 +44,11 @@ class Split(NamedTuple):
     targets: np.ndarray
 
 
-class SourceFile(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class SourceFile:
     """A file that a run has read, so that its data can be told from any other.
 
-    Attributes:
+    Args:
         name: with the data set's folder.
         sha256: of its content.
         size: in bytes.
@@ -130,7 +139,7 @@ class Sampling(Protocol):
         self,
         split: Split,
         indices: Int[Array, " batch"],
-        weights: Float[Array, "..."],
+        weights: Float[Array, ...],
         shape: BatchShape,
     ) -> Batch:
         """One step's batch."""
@@ -157,27 +166,39 @@ class Predict(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, order=True)
 class Budget:
-    """How long to train: exactly one of the three."""
+    """How long to train.
 
-    epochs: int | None = None
-    steps: int | None = None
-    seconds: float | None = None
+    Args:
+        unit: what is counted: epochs, steps, or seconds of training.
+        amount: how many; epochs and steps are whole.
+    """
+
+    unit: Unit
+    amount: float
 
     def __post_init__(self) -> None:
-        given = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
-        if len(given) != 1 or min(given.values()) <= 0:
+        if self.unit not in get_args(Unit):
+            units = ", ".join(get_args(Unit))
             raise ValueError(
-                "a budget is one positive number of epochs, steps or seconds, "
-                f"got {given}"
+                f"a budget's unit must be one of {units}, got {self.unit!r}"
             )
+        whole = self.unit == "seconds" or self.amount == math.floor(self.amount)
+        if not (math.isfinite(self.amount) and self.amount > 0 and whole):
+            raise ValueError(
+                f"a budget must be a positive number of {self.unit}, got {self.amount}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.unit}"
 
     def total_steps(self, steps_per_epoch: int) -> int | None:
         """Steps of the whole run; `None` where only the clock will tell."""
-        if self.epochs is not None:
-            return self.epochs * steps_per_epoch
-        return self.steps
+        if self.unit == "seconds":
+            return None
+        each = steps_per_epoch if self.unit == "epochs" else 1
+        return each * int(self.amount)
 
 
 # Compared by identity: a task's programs are compiled once for each such value.
@@ -195,13 +216,13 @@ class Task:
             a normal of deviation 1/sqrt(fan-in) truncated at two deviations, biases 0.
         predict: the model.
         likelihood: what its outputs say about the targets.
+        curvature: AdamQLR's, where the algorithm's name does not say.
         sampling: how batches are drawn.
         evaluation_shape: of the batches that a split is evaluated in.
         adam_batch: Adam (Untuned)'s batch.
         qlr_batch: the batch of the other untuned algorithms.
         batch_sizes: those to tune over; none for a task that has no batches.
         sequence_lengths: likewise, for text.
-        curvature: AdamQLR's, where the algorithm's name does not say.
         accuracy: one or zero for each example, where the task has classes.
         augment: changes a batch's inputs at random, in training only.
         evaluations: most evaluations of a run.
@@ -219,13 +240,13 @@ class Task:
     init: Callable[[PRNGKeyArray], tuple[Params, ModelState]]
     predict: Predict
     likelihood: Likelihood
+    curvature: Curvature
     sampling: Sampling
     evaluation_shape: BatchShape
     adam_batch: BatchShape
     qlr_batch: BatchShape = BatchShape(3200)
     batch_sizes: tuple[int, ...] = (50, 100, 200, 400, 800, 1600, 3200)
     sequence_lengths: tuple[int, ...] = ()
-    curvature: Curvature = Fisher()
     accuracy: Callable[[Array, Array], Array] | None = None
     augment: Callable[[PRNGKeyArray, Array], Array] | None = None
     evaluations: int = 50
@@ -251,6 +272,22 @@ class Complement(NamedTuple):
 
 
 SearchSpace = Mapping[str, LogUniform | Complement]
+
+
+class StepReport(NamedTuple):
+    """What a step tells of itself; NaN where an algorithm has no such thing.
+
+    Attributes:
+        loss: of the step's minibatch, before the step: the paper's training loss.
+        step_size: the factor on the direction.
+        damping: of this step.
+        reduction_ratio: change of the loss over the predicted change.
+    """
+
+    loss: Numbers
+    step_size: Numbers
+    damping: Numbers
+    reduction_ratio: Numbers
 
 
 class Stepper(NamedTuple):
@@ -318,9 +355,31 @@ class Run:
     budget: Budget
 
     def __post_init__(self) -> None:
-        if self.algorithm.scheduled and self.budget.seconds is not None:
+        if self.algorithm.scheduled and self.budget.unit == "seconds":
             raise ValueError(
                 f"the schedule of algorithm {self.algorithm.name!r} needs to know the "
-                f"steps of the run, got a budget of {self.budget.seconds:g} seconds; "
-                "give epochs or steps"
+                f"steps of the run, got a budget of {self.budget}; give epochs or steps"
             )
+
+
+class Record(NamedTuple):
+    """One evaluation of a run; NaN where a task has no such thing.
+
+    `minibatch_training_loss` is the last step's own, as in the paper's tables;
+    `training_loss` is that of the whole training split with the parameters as they
+    are now, like `validation_loss` and `test_loss`. `training_seconds` hold neither
+    compilation nor evaluation.
+    """
+
+    step: int
+    epoch: float
+    training_seconds: float
+    minibatch_training_loss: float
+    training_loss: float
+    validation_loss: float
+    test_loss: float
+    training_accuracy: float
+    validation_accuracy: float
+    test_accuracy: float
+    step_size: float
+    damping: float

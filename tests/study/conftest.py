@@ -2,8 +2,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from qlrstudy.spec import DataOptions
+
+# The same cases in each run, and however long the machine takes over them.
+settings.register_profile("study", deadline=None, derandomize=True)
+settings.load_profile("study")
 
 
 @pytest.fixture(scope="session")

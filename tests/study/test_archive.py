@@ -6,9 +6,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qlrstudy import archive
 from qlrstudy.spec import Record
-from qlrstudy.store import RunDirectory, runs
+from qlrstudy.store import archive
+from qlrstudy.store.manifest import Manifest, Status
+from qlrstudy.store.runs import RunDirectory, read_runs
+
+
+def _manifest(status: str) -> Manifest:
+    return Manifest(
+        schema=1,
+        task="ü",
+        scale="paper",
+        algorithm="a",
+        hyperparameters={"learning_rate": 0.1},
+        seed=0,
+        budget={"epochs": 3},
+        data={},
+        examples={},
+        status=Status(status),
+    )
 
 
 def _store(path, evaluations: int = 100):
@@ -17,25 +33,27 @@ def _store(path, evaluations: int = 100):
         directory.path.mkdir(parents=True)
         for step in range(evaluations):
             directory.append_record(Record(step, *[step / 3] * 11))
-        directory.write_manifest({"status": status, "task": "ü"})
+        directory.write_manifest(_manifest(status))
     (path / "studies").mkdir()
-    (path / "studies" / "some-paper.json").write_text('{"entries": []}\n')
+    book = {"name": "some", "title": "Some", "entries": []}
+    (path / "studies" / "some-paper.json").write_text(json.dumps(book))
     return path
 
 
 def test_a_file_becomes_the_same_store_with_fewer_evaluations(tmp_path):
     store, back = _store(tmp_path / "store"), tmp_path / "back"
-    assert archive.pack(store, tmp_path / "x" / "some.parquet") == 2
+    assert archive.pack(store, tmp_path / "x" / "some.parquet") == (2, [])
     assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 5
-    known = {path.name: manifest for path, manifest in runs(store)}
+    known = {p.name: manifest for p, manifest in read_runs(store).manifests.items()}
     del known["c"]  # it has not ended
-    assert {path.name: manifest for path, manifest in runs(back)} == known
+    found = read_runs(back).manifests
+    assert {p.name: manifest for p, manifest in found.items()} == known
     kept = RunDirectory(back / "a").records()
     assert len(kept) == archive.POINTS
     assert (kept[0].step, kept[-1].step) == (0, 99)
     assert kept[-1].test_loss == pytest.approx(33.0)
     book = json.loads((back / "studies" / "some-paper.json").read_text())
-    assert book == {"entries": []}
+    assert book["entries"] == []
     assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 0
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qlrstudy import cli
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.commands import arguments
-from qlrstudy.store import RunDirectory
+from qlrstudy.cli import main as cli
+from qlrstudy.cli import options, run
+from qlrstudy.store.manifest import Titles
+from qlrstudy.store.runs import RunDirectory
 from qlrstudy.tasks import TASKS
 
 COMMAND = [sys.executable, "-m", "qlrstudy"]
@@ -24,8 +25,8 @@ COMMAND = [sys.executable, "-m", "qlrstudy"]
 @pytest.fixture(autouse=True)
 def own_signals(monkeypatch):
     """Commands set handlers, which must not outlive them here."""
-    monkeypatch.setattr(arguments, "stop_on_signals", lambda: lambda: False)
-    monkeypatch.setattr(cli, "keep_compiled_programs", lambda: None)
+    monkeypatch.setattr(options, "stop_on_signals", lambda: lambda: False)
+    monkeypatch.setattr(run, "keep_compiled_programs", lambda: None)
 
 
 def _json(capsys) -> dict:
@@ -57,10 +58,11 @@ def test_a_manifest_explains_itself_without_the_code(tmp_path):
     assert cli.main(["run", *arguments, "--store", str(tmp_path)]) == 0
     manifest = _stored(tmp_path).manifest()
     assert manifest is not None
-    assert manifest["titles"] == {"task": "Diabetes", "algorithm": "SGD Full"}
+    assert manifest.titles == Titles("Diabetes", "SGD Full")
     bounds = {"low": 1e-4, "high": 0.3, "complement": True}
-    assert manifest["search"]["momentum"] == bounds
-    assert manifest["search"]["batch_size"]["choices"]
+    assert manifest.search is not None
+    assert manifest.search["momentum"] == bounds
+    assert manifest.search["batch_size"].get("choices")
 
 
 def test_settings_come_from_the_paper_then_the_user(capsys, tmp_path):
@@ -143,13 +145,13 @@ def test_after_kill_9_and_ctrl_c_the_same_command_ends_as_if_nothing_was(tmp_pat
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     assert _kill_after_checkpoint(killed, signal.SIGKILL) == -signal.SIGKILL
     manifest = _stored(killed).manifest()
-    assert manifest is not None and manifest["status"] == "running"
+    assert manifest is not None and manifest.status == "running"
     seen = len(_stored(killed).steps().loss)
     assert 0 < seen < 60000
 
     assert _kill_after_checkpoint(killed, signal.SIGINT) == 130
     manifest = _stored(killed).manifest()
-    assert manifest is not None and manifest["status"] == "interrupted"
+    assert manifest is not None and manifest.status == "interrupted"
 
     for store in (killed, whole):
         subprocess.run(_long_run(store), check=True, stdout=subprocess.DEVNULL)

@@ -12,27 +12,30 @@ import pytest
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # loopback; before Ray is loaded
 
-from qlrstudy import cluster, crew, repeat  # noqa: E402
 from qlrstudy.algorithms import ALGORITHMS  # noqa: E402
-from qlrstudy.connection import Resources, connected, environment, prepare  # noqa: E402
-from qlrstudy.jobs import Job, Queue  # noqa: E402
-from qlrstudy.provenance import contents  # noqa: E402
-from qlrstudy.settings import run_with  # noqa: E402
+from qlrstudy.cluster import driver  # noqa: E402
+from qlrstudy.cluster.connection import Resources, connected, environment, prepare  # noqa: E402
+from qlrstudy.cluster.jobs import Job, Queue  # noqa: E402
+from qlrstudy.cluster.workers import capacity  # noqa: E402
 from qlrstudy.spec import Budget, DataOptions  # noqa: E402
-from qlrstudy.store import RunDirectory, runs  # noqa: E402
+from qlrstudy.store.runs import RunDirectory, read_runs  # noqa: E402
+from qlrstudy.studies.repetitions import repetitions  # noqa: E402
 from qlrstudy.tasks import TASKS  # noqa: E402
+from qlrstudy.training.provenance import data_identity, identity  # noqa: E402
+from qlrstudy.training.resolve import run_with  # noqa: E402
 
 # Earlier tests have used JAX in this process, which a command's driver does not.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
 
 DIGITS = TASKS["digits"]["paper"]
+DATA = data_identity(DIGITS.load(DataOptions()))
 COUNT, STEPS = 3, 20_000  # long enough for two to be seen at work
 RUN = run_with(
     DIGITS,
     ALGORITHMS["sgd-minimal"],
     {"batch_size": 200, "learning_rate": 0.001},
     0,
-    Budget(steps=STEPS),
+    Budget("steps", STEPS),
 )
 SAME_RUN = [
     *("digits", "sgd-minimal", "--batch-size", "200", "--set", "learning_rate=0.001"),
@@ -62,14 +65,14 @@ def ray_cluster(cache):
 
 
 def _jobs(count: int = COUNT) -> list[Job]:
-    return list(repeat.jobs(RUN, count, contents(DIGITS.load(DataOptions()))))
+    return repetitions(RUN, count, DATA)
 
 
 def _results(store) -> dict[str, float]:
     return {
-        path.name: manifest["last"]["test_loss"]
-        for path, manifest in runs(store)
-        if manifest["status"] == "finished"
+        path.name: manifest.last["test_loss"]
+        for path, manifest in read_runs(store).manifests.items()
+        if manifest.status == "finished"
     }
 
 
@@ -80,14 +83,14 @@ def results(ray_cluster, tmp_path_factory):
     doomed = ray_cluster.add_node(num_cpus=1)
     killed = []
 
-    def watch(board):
-        at_work = [seat for seat in board.running if seat.progress is not None]
+    def watch(snapshot):
+        at_work = [job for job in snapshot.running if job.progress is not None]
         if not killed and len(at_work) == 2:
             killed.append(doomed)
             ray_cluster.remove_node(doomed, allow_graceful=False)
 
     resources = Resources(address=ray_cluster.address)
-    ended = cluster.work(_jobs(), store, DataOptions(), resources, watch=watch)
+    ended = driver.work(_jobs(), store, DataOptions(), resources, watch=watch)
     assert killed
     assert sorted(job.run.seed for job, _ in ended) == list(range(COUNT))
     assert {ending.status for _, ending in ended} == {"finished"}
@@ -103,13 +106,13 @@ def killed(ray_cluster, results, tmp_path):
     """The store of a driver that was killed after its first run."""
     command = [sys.executable, "-m", "qlrstudy", "repeat", *SAME_RUN]
     command += ["--store", str(tmp_path), "--address", ray_cluster.address]
-    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not _results(tmp_path):
-        assert driver.poll() is None and time.monotonic() < deadline
+        assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
-    os.kill(driver.pid, signal.SIGKILL)
-    driver.wait()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
     return tmp_path
 
 
@@ -130,33 +133,29 @@ def test_a_killed_driver_leaves_the_rest_to_workers_that_do_not_see_its_store(
 ):
     before = {name: _written(unseen, name) for name in _results(unseen)}
     assert 0 < len(before) < COUNT
-    lost = Job(
-        dataclasses.replace(RUN, task=TASKS["uci-energy"]["paper"]),
-        "lost",
-        {"task": "uci-energy", "algorithm": "sgd-minimal"},
-        "lost",
-    )
+    elsewhere = dataclasses.replace(RUN, task=TASKS["uci-energy"]["paper"])
+    lost = Job(elsewhere, "lost", identity(elsewhere, DATA), "lost")
     resources = Resources(address=ray_cluster.address)
     options = DataOptions(directory=unseen / "nowhere")
     seen = []
-    stopped = cluster.work(
+    stopped = driver.work(
         _jobs(),
         unseen,
         options,
         resources,
-        watch=lambda board: seen.extend(s for s in board.running if s.progress),
+        watch=lambda now: seen.extend(job for job in now.running if job.progress),
         should_stop=lambda: bool(seen),
     )
     assert "interrupted" in [ending.status for _, ending in stopped]
     (collected,) = cache.glob("qlrstudy/collected/*")
     assert not [*collected.iterdir()]  # the next worker has them from the driver
 
-    ended = cluster.work([*_jobs(), lost], unseen, options, resources)
+    ended = driver.work([*_jobs(), lost], unseen, options, resources)
     statuses = {job.place: ending.status for job, ending in ended}
     failed = RunDirectory(unseen / "lost").manifest()
     assert statuses.pop("lost") == "failed"
-    assert failed is not None and "nowhere" in failed["error"]
-    assert lost.attempts == cluster.ATTEMPTS
+    assert failed is not None and "nowhere" in (failed.error or "")
+    assert lost.attempts == driver.ATTEMPTS
     assert set(statuses.values()) == {"finished"}
     assert _results(unseen) == results
     assert before == {name: _written(unseen, name) for name in before}
@@ -173,10 +172,10 @@ def test_two_runs_share_one_accelerator(ray_cluster, tmp_path):
     node = ray_cluster.add_node(num_cpus=2, num_gpus=1)
     half = Resources(address=ray_cluster.address, accelerators=0.5)
     with connected(ray_cluster.address):
-        assert crew.room(half) == 2  # of three cores
-        assert crew.room(half._replace(accelerators=None)) == 1
-        assert crew.room(half._replace(accelerators=0.0)) == 3
-    ((_, ending),) = cluster.work(_jobs(1), tmp_path, DataOptions(), half)
+        assert capacity(half) == 2  # of three cores
+        assert capacity(half._replace(accelerators=None)) == 1
+        assert capacity(half._replace(accelerators=0.0)) == 3
+    ((_, ending),) = driver.work(_jobs(1), tmp_path, DataOptions(), half)
     ray_cluster.remove_node(node)
     assert ending.status == "finished"
 
@@ -188,9 +187,8 @@ def test_a_part_of_an_accelerator_is_a_part_of_its_memory():
 
 def test_a_worker_keeps_to_its_group_then_takes_what_no_other_has():
     queue = Queue()
-    jobs = {name: Job(RUN, name, {}, name[0]) for name in ("a1", "b1", "b2", "c1")}
-    for job in jobs.values():
-        queue.add(job)
+    for name in ("a1", "b1", "b2", "c1"):
+        queue.add(Job(RUN, name, identity(RUN, DATA), name[0]))
     took = [queue.take("b", {"a"}, 0.0) for _ in range(4)]
     assert [job.place for job in took if job] == ["b1", "b2", "c1", "a1"]
     assert queue.take("b", set(), 0.0) is None

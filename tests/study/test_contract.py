@@ -13,9 +13,9 @@ import pytest
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.models import GPT2, ResNet, batch_normed, plain
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Run, Split, Task
-from qlrstudy.store import RunDirectory
+from qlrstudy.store.runs import RunDirectory
 from qlrstudy.tasks import TASKS
-from qlrstudy.train import Outcome, train
+from qlrstudy.training.train import Outcome, train
 
 SMALLEST = {name: list(scales.values())[-1] for name, scales in TASKS.items()}
 # Of deep networks all that matters here is their kind, and each layer costs compiling.
@@ -112,7 +112,7 @@ def test_every_algorithm_takes_steps(task, real_data, hasty_compiler, subtests):
 @pytest.mark.parametrize("task", CASES.values(), ids=CASES)
 def test_kfac_trains_and_is_stored(task, real_data, hasty_compiler, tmp_path):
     data, kfac = _few_examples(task, real_data), ALGORITHMS["kfac"]
-    run = Run(task, kfac, kfac.defaults, _shape(task, 40), 0, Budget(steps=3))
+    run = Run(task, kfac, kfac.defaults, _shape(task, 40), 0, Budget("steps", 3))
     _check(train(run, data, tmp_path))
 
 
@@ -122,7 +122,7 @@ def test_runs_are_stored_and_another_setting_compiles_nothing(
 ):
     data = _few_examples(DIABETES, DataOptions())
     shape = BatchShape(EXAMPLES)
-    run = Run(DIABETES, algorithm, algorithm.defaults, shape, 0, Budget(steps=2))
+    run = Run(DIABETES, algorithm, algorithm.defaults, shape, 0, Budget("steps", 2))
     _check(train(run, data, tmp_path))
     if algorithm.defaults:
         compilations.clear()
@@ -136,7 +136,7 @@ def _check(outcome: Outcome) -> None:
     directory = RunDirectory(outcome.path)
     manifest = directory.manifest()
     assert manifest is not None
-    assert manifest["status"] == outcome.status
+    assert manifest.status == outcome.status
     last = directory.records()[-1]
     assert last.step == outcome.record.step == len(directory.steps().loss)
     assert last.test_loss == outcome.record.test_loss

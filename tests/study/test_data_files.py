@@ -13,9 +13,9 @@ from qlrstudy.data import (
     list_sets,
     read_set,
     registry,
-    shelf,
     verify_sets,
 )
+from qlrstudy.data import sets as shelf
 from qlrstudy.data.files import examine, read
 from qlrstudy.data.formats import read_cifar
 from qlrstudy.data.registry import DataFile, DataSet

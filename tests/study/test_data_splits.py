@@ -7,7 +7,7 @@ from qlrstudy.data import DataError
 from qlrstudy.data.files import Reading
 from qlrstudy.data.formats import Labelled
 from qlrstudy.data.images import images_dataset
-from qlrstudy.data.splits import Scale, hold_out
+from qlrstudy.data.splits import Standardiser, hold_out
 from qlrstudy.data.text import characters, common_words, text_dataset
 
 NOTHING = Reading({}, (), None)
@@ -17,7 +17,7 @@ NOTHING = Reading({}, (), None)
 def test_scale_is_numpys_mean_and_deviation(shape):
     values = np.random.default_rng(0).normal(1e3, 2, shape)
     axes = tuple(range(values.ndim - 1))
-    scale = Scale(values)
+    scale = Standardiser(values)
     np.testing.assert_allclose(scale.mean, values.mean(axes), rtol=1e-12)
     expected = values.std(axes)
     expected[expected == 0] = 1
@@ -26,7 +26,7 @@ def test_scale_is_numpys_mean_and_deviation(shape):
 
 def test_scaled_bytes_have_mean_zero_and_deviation_one():
     values = np.random.default_rng(0).integers(0, 256, (3000, 2, 2, 3), np.uint8)
-    scaled = Scale(values)(values)
+    scaled = Standardiser(values)(values)
     assert scaled.dtype == np.float32
     np.testing.assert_allclose(scaled.mean((0, 1, 2), dtype=float), 0, atol=1e-6)
     np.testing.assert_allclose(scaled.std((0, 1, 2), dtype=float), 1, atol=1e-6)
@@ -34,7 +34,7 @@ def test_scaled_bytes_have_mean_zero_and_deviation_one():
 
 def test_constant_column_is_only_moved():
     values = np.array([[3.0, 1.0], [3.0, 2.0]])
-    np.testing.assert_array_equal(Scale(values)(values), [[0, -1], [0, 1]])
+    np.testing.assert_array_equal(Standardiser(values)(values), [[0, -1], [0, 1]])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 import optax
 import pytest
 
-from qlrstudy import loops
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.algorithms.adamw_cosine import rate
 from qlrstudy.algorithms.dog import polynomial_average
@@ -17,6 +16,7 @@ from qlrstudy.algorithms.muon import labels
 from qlrstudy.models import GPT2, MLP, ResNet, batch_normed, plain
 from qlrstudy.spec import Batch, BatchShape, Budget, DataOptions, Run, Stepper, Task
 from qlrstudy.tasks import TASKS
+from qlrstudy.training import loops
 
 ROSENBROCK = TASKS["rosenbrock"]["shown"]
 DIABETES = TASKS["diabetes"]["paper"]
@@ -70,7 +70,7 @@ def test_the_cosine_rises_to_the_rate_and_ends_at_zero():
 
 
 @pytest.mark.parametrize(
-    ("budget", "total"), [(Budget(steps=6), 6), (Budget(epochs=2), 4)]
+    ("budget", "total"), [(Budget("steps", 6), 6), (Budget("epochs", 2), 4)]
 )
 def test_a_schedule_ends_with_the_run(budget, total):
     algorithm = ALGORITHMS["adamw-cosine"]
@@ -87,7 +87,7 @@ def test_a_schedule_ends_with_the_run(budget, total):
 def test_a_schedule_and_a_clock_do_not_go_together():
     algorithm = ALGORITHMS["adamw-cosine"]
     with pytest.raises(ValueError, match="'adamw-cosine'.*3 seconds; give epochs or"):
-        Run(DIABETES, algorithm, {}, BatchShape(9), 0, Budget(seconds=3.0))
+        Run(DIABETES, algorithm, {}, BatchShape(9), 0, Budget("seconds", 3.0))
 
 
 @pytest.mark.parametrize("name", ["prodigy", "dadapt-adam"])

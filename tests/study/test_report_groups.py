@@ -1,18 +1,19 @@
 """What is compared with what, and what a store's own runs say was swept."""
 
-import json
 import math
 import shlex
 
 import numpy as np
 import pytest
 
-from qlrstudy import cli, provenance
-from qlrstudy.choose import choose
+from qlrstudy.cli.parser import parser
+from qlrstudy.cli.selection import selected_run
 from qlrstudy.report import profiles
 from qlrstudy.report.groups import command, groups, sections
 from qlrstudy.report.load import load
 from qlrstudy.report.sweeps import sweeps
+from qlrstudy.store.studies import StudyEntry, enter, study_file
+from qlrstudy.training import provenance
 from report_cases import small_study, write_run
 
 
@@ -38,15 +39,14 @@ def test_a_studys_choice_goes_before_the_points_of_its_sweep(tmp_path):
     best = write_run(tmp_path, losses=(1, 0.2), hyperparameters=rate(0.1))
     point = write_run(tmp_path, losses=(1, 0.1), hyperparameters=rate(0.2))
     entries = [
-        {"point": {}, "runs": [best.path.name]},
-        {"point": {"learning_rate": 0.2}, "runs": [point.path.name]},
+        StudyEntry("uci-energy", "paper", "adam", True, varied, {}, [run.path.name])
+        for varied, run in (({}, best), ({"learning_rate": 0.2}, point))
     ]
-    book = tmp_path / "studies" / "sensitivity-paper.json"
-    book.parent.mkdir()
-    book.write_text(json.dumps({"name": "sensitivity", "entries": entries}))
+    file = study_file(tmp_path, "sensitivity", "paper")
+    enter(file, "sensitivity", "Sensitivity", entries)
     (part,) = sections(_groups(tmp_path))
     assert dict(part.groups[0].setting)["learning_rate"] == 0.1
-    book.write_text("{")
+    file.write_text("{")
     assert "studies/sensitivity-paper.json" in load(tmp_path).damage[0].run
     (part,) = sections(_groups(tmp_path))
     assert dict(part.groups[0].setting)["learning_rate"] == 0.2
@@ -110,10 +110,10 @@ def test_the_command_does_the_same_run_again(tmp_path, budget):
     (group,) = _groups(tmp_path)
     words = shlex.split(command(group))
     assert words[0] == "qlrstudy"
-    run = choose(cli._parser().parse_args(words[1:]))
+    run = selected_run(parser().parse_args(words[1:]))
     assert provenance.hyperparameters(run) == setting
     assert run.seed == 3
-    assert getattr(run.budget, *budget) == budget[next(iter(budget))]
+    assert {run.budget.unit: run.budget.amount} == budget
 
 
 def test_names_of_a_store_cannot_leave_the_command(tmp_path):

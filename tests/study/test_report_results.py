@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import expect
 
 from browser import chromium, listen
-from qlrstudy.archive import unpack
 from qlrstudy.report.contents import contents
 from qlrstudy.report.figures import svg
 from qlrstudy.report.page import data, html
+from qlrstudy.store.archive import unpack
 
 RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*.parquet"))
 

@@ -21,6 +21,7 @@ from qlrstudy.report.groups import groups
 from qlrstudy.report.load import load
 from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.tables import Table
+from qlrstudy.spec import Budget
 from qlrstudy.tasks import TASKS
 from report_cases import small_study, write_run
 
@@ -154,7 +155,7 @@ def test_the_report_knows_titles_and_budgets_as_the_study_does():
         assert styles.task_title(name) == scales["paper"].title
         title = scales["paper"].title
         if title in paper.EPOCHS:
-            assert scales["paper"].budget.epochs == paper.EPOCHS[title]
+            assert scales["paper"].budget == Budget("epochs", paper.EPOCHS[title])
     assert set(paper.EPOCHS) == {r["dataset"] for r in paper.table("epoch_constrained")}
 
 

@@ -1,16 +1,40 @@
 """The store: readable at any moment, whatever happens to its writers."""
 
+import hashlib
 import json
+import math
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qlrstudy.spec import Record, StepReport
-from qlrstudy.store import Checkpoint, RunDirectory, StoreError, run_directory, runs
+from qlrstudy.store import studies
+from qlrstudy.store.files import DamagedError, NewerError, StoreError
+from qlrstudy.store.manifest import Identity, Manifest, Status, digest
+from qlrstudy.store.runs import Checkpoint, RunDirectory, read_runs, run_directory
+from qlrstudy.store.studies import StudyEntry
+from qlrstudy.store.tunings import Entry, Event, TuningDirectory
 
-IDENTITY = {"task": "t", "algorithm": "a", "seed": 0}
+IDENTITY = Identity(
+    schema=1,
+    task="t",
+    scale="paper",
+    algorithm="a",
+    hyperparameters={"batch_size": 50, "learning_rate": 0.1},
+    seed=0,
+    budget={"steps": 10},
+    data={},
+    examples={"train": 1},
+)
+
+
+def _manifest(status: Status, **changed) -> Manifest:
+    return Manifest(**msgspec.structs.asdict(IDENTITY), status=status, **changed)
 
 
 def _record(step: int, loss: float = 1.0) -> Record:
@@ -34,10 +58,10 @@ def test_a_run_round_trips(directory):
         directory.append_record(record)
     directory.append_steps(_reports(10))
     before = directory.steps()
-    directory.close({"status": "finished"})
+    directory.close(_manifest(Status.FINISHED))
     assert directory.records() == [records[0], pytest.approx(records[1], nan_ok=True)]
     np.testing.assert_array_equal(directory.steps(), before)
-    assert directory.manifest() == {"status": "finished"}
+    assert directory.manifest() == _manifest(Status.FINISHED)
     assert not (directory.path / "steps.f32").exists()
 
 
@@ -72,23 +96,45 @@ def test_what_came_after_the_checkpoint_is_dropped(directory):
 
 
 def test_identity_is_by_value(tmp_path):
-    other = {**IDENTITY, "hyperparameters": {"learning_rate": 0.1}}
-    same = dict(reversed(other.items()))
-    assert run_directory(tmp_path, other).path == run_directory(tmp_path, same).path
-    assert run_directory(tmp_path, other).path != run_directory(tmp_path, IDENTITY).path
+    order = dict(reversed(IDENTITY.hyperparameters.items()))
+    same = msgspec.structs.replace(IDENTITY, hyperparameters=order)
+    other = msgspec.structs.replace(IDENTITY, hyperparameters={"batch_size": 50})
+    assert run_directory(tmp_path, IDENTITY).path == run_directory(tmp_path, same).path
+    assert run_directory(tmp_path, other).path != run_directory(tmp_path, same).path
+
+
+def test_names_are_those_of_the_committed_results():
+    """As `results/` has them: of another hash no stored run would be found again."""
+    sums = "8aa1c4bf5c1c0ba6e03fbc4fe4e4ee5d3a1f6f2d1c1a3d1f0a0b0c0d0e0f0a0b"
+    known = msgspec.structs.replace(
+        IDENTITY,
+        hyperparameters={"batch_size": 16, "learning_rate": 0.0003},
+        data={"a/b": sums},
+    )
+    text = (
+        '{"algorithm": "a", "budget": {"steps": 10}, "data": {"a/b": "%s"}, '
+        '"examples": {"train": 1}, "hyperparameters": {"batch_size": 16, '
+        '"learning_rate": 0.0003}, "scale": "paper", "schema": 1, "seed": 0, '
+        '"task": "t"}'
+    )
+    expected = hashlib.sha256((text % sums).encode()).hexdigest()[:12]
+    assert digest(known) == expected
 
 
 _WRITER = """
 import pathlib, sys
 from qlrstudy.spec import Record
-from qlrstudy.store import run_directory
+from qlrstudy.store.manifest import Identity, Manifest, Status
+from qlrstudy.store.runs import run_directory
 store, seed = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-directory = run_directory(store, {"task": "t", "algorithm": "a", "seed": seed})
+fields = dict(schema=1, task="t", scale="paper", algorithm="a", hyperparameters={},
+              seed=seed, budget={"steps": 50}, data={}, examples={})
+directory = run_directory(store, Identity(**fields))
 with directory.claim():
     for step in range(50):
         directory.append_record(Record(step, *[1.0] * 11))
-        directory.write_manifest({"status": "running", "step": step})
-    directory.close({"status": "finished", "seed": seed})
+        directory.write_manifest(Manifest(**fields, status=Status.RUNNING, steps=step))
+    directory.close(Manifest(**fields, status=Status.FINISHED))
 """
 
 
@@ -98,10 +144,10 @@ def test_many_writers_share_a_store(tmp_path):
         for seed in range(2)
     ]
     while any(writer.poll() is None for writer in writers):
-        for _, manifest in runs(tmp_path):  # whole at every moment
-            assert "status" in manifest
+        assert not read_runs(tmp_path).damage  # whole at every moment
     assert [writer.returncode for writer in writers] == [0, 0]
-    assert [manifest["seed"] for _, manifest in runs(tmp_path)] == [0, 1]
+    found = read_runs(tmp_path).manifests.values()
+    assert [manifest.seed for manifest in found] == [0, 1]
 
 
 def test_a_second_writer_of_the_same_run_is_told(directory):
@@ -125,7 +171,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_loses_nothing_that_was_written(small_disk):
     directory = run_directory(small_disk, IDENTITY)
     with directory.claim():
-        directory.write_manifest({"status": "running"})
+        directory.write_manifest(_manifest(Status.RUNNING))
         directory.append_record(_record(0))
         directory.append_steps(_reports(10))
         directory.save(Checkpoint(10, 1.0, 1.0, [np.ones(10)]))
@@ -134,8 +180,8 @@ def test_a_full_disk_loses_nothing_that_was_written(small_disk):
         with pytest.raises(StoreError, match="No space left"):
             directory.append_steps(_reports(100_000))
         with pytest.raises(StoreError, match="No space left"):
-            directory.write_manifest({"status": "x" * 100_000})
-        assert directory.manifest() == {"status": "running"}
+            directory.write_manifest(_manifest(Status.FAILED, error="x" * 100_000))
+        assert directory.manifest() == _manifest(Status.RUNNING)
         assert directory.records() == [_record(0)]
         checkpoint = directory.restore()
     assert checkpoint is not None and checkpoint.step == 10
@@ -143,6 +189,125 @@ def test_a_full_disk_loses_nothing_that_was_written(small_disk):
 
 
 def test_numbers_that_are_not_finite_are_null(directory):
-    directory.write_manifest({"last": {"loss": float("inf")}, "list": [float("nan")]})
+    last = {"test_loss": math.inf, "training_loss": math.nan}
+    directory.write_manifest(_manifest(Status.DIVERGED, last=last))
     text = (directory.path / "manifest.json").read_text()
-    assert json.loads(text) == {"last": {"loss": None}, "list": [None]}
+    assert json.loads(text)["last"] == {"test_loss": None, "training_loss": None}
+
+
+def test_what_is_final():
+    assert {status for status in Status if status.is_final} == {
+        *(Status.FINISHED, Status.DIVERGED, Status.STOPPED)
+    }
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 150])
+def test_a_cut_manifest_is_named_and_may_be_written_anew(directory, size):
+    directory.write_manifest(_manifest(Status.RUNNING))
+    path = directory.path / "manifest.json"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(DamagedError, match="manifest.json: is damaged"):
+        directory.manifest()
+    directory.write_manifest(_manifest(Status.RUNNING))
+    assert directory.manifest() == _manifest(Status.RUNNING)
+
+
+def test_a_later_schema_is_no_damage(directory):
+    path = directory.path / "manifest.json"
+    path.write_text('{"schema": 2, "everything": "else"}')
+    with pytest.raises(NewerError, match="schema is 2.*reads 1"):
+        directory.manifest()
+
+
+def test_a_run_begun_anew_keeps_nothing_of_the_first(directory):
+    directory.append_record(_record(3))
+    directory.append_steps(_reports(3))
+    directory.close(_manifest(Status.FINISHED))
+    assert directory.restore() is None
+    assert directory.records() == []
+    assert len(directory.steps().loss) == 0
+
+
+ENTRIES = [
+    Entry(0, Event.CONTINUE, 1.0, 0.5, 1.0),
+    Entry(1, Event.STOP, 1.5, 3e38, 1.0),
+    Entry(1, Event.STOPPED, 1.5, None),
+]
+
+
+@given(st.data())
+def test_a_log_cut_anywhere_keeps_the_lines_before_and_takes_the_next(
+    tmp_path_factory, data
+):
+    directory = TuningDirectory(tmp_path_factory.mktemp("tuning"))
+    for entry in ENTRIES:
+        directory.append(entry)
+    path = directory.path / "log.jsonl"
+    whole = path.read_bytes()
+    size = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:size])
+    kept = ENTRIES[: whole[:size].count(b"\n")]
+    assert directory.log() == (kept, [])
+    new = Entry(2, Event.CONTINUE, 1.0, 0.25, 1.0)
+    directory.append(new)
+    assert directory.log() == ([*kept, new], [])
+
+
+@given(st.data())
+def test_records_cut_anywhere_likewise(tmp_path_factory, data):
+    directory = RunDirectory(tmp_path_factory.mktemp("run"))
+    for step in range(3):
+        directory.append_record(_record(step, 0.1 * step))
+    path = directory.path / "records.jsonl"
+    whole = path.read_bytes()
+    size = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:size])
+    kept = [_record(step, 0.1 * step) for step in range(whole[:size].count(b"\n"))]
+    assert directory.read_records() == (kept, [])
+    directory.append_record(_record(9))
+    assert directory.read_records() == ([*kept, _record(9)], [])
+
+
+@given(st.binary(max_size=60).filter(lambda line: b"\n" not in line))
+def test_a_line_of_anything_is_damage_that_names_file_and_line(tmp_path_factory, line):
+    directory = TuningDirectory(tmp_path_factory.mktemp("tuning"))
+    directory.append(ENTRIES[0])
+    with (directory.path / "log.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    directory.append(ENTRIES[1])
+    values, damage = directory.log()
+    assert values == ENTRIES[:2]
+    (error,) = damage
+    assert "log.jsonl" in str(error) and "line 2" in str(error)
+
+
+def _entry(seed: int) -> StudyEntry:
+    return StudyEntry("t", "paper", "a", False, {"batch_size": seed}, {}, [f"r{seed}"])
+
+
+_ENTERING = """
+import pathlib, sys
+from qlrstudy.store.studies import StudyEntry, enter
+path, first = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+for seed in range(first, first + 20):
+    runs = [f"r{seed}"]
+    entry = StudyEntry("t", "paper", "a", False, {"batch_size": seed}, {}, runs)
+    enter(path, "some", "Some", [entry])
+"""
+
+
+def test_two_processes_list_their_runs_in_one_file(tmp_path):
+    path = studies.study_file(tmp_path, "some", "paper")
+    writers = [
+        subprocess.Popen([sys.executable, "-c", _ENTERING, str(path), str(first)])
+        for first in (0, 20)
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    listed = studies.read_study(path)
+    assert listed is not None
+    assert {entry.key for entry in listed.entries} == {
+        _entry(seed).key for seed in range(40)
+    }
+    assert {path.name for path in path.parent.iterdir()} <= {
+        *(path.name, f".{path.name}.lock")
+    }

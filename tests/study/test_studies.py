@@ -2,12 +2,13 @@
 
 import pytest
 
-from qlrstudy import estimate
-from qlrstudy.plan import Cell, Study, Tuned, at_scale, grid
 from qlrstudy.spec import DataOptions
-from qlrstudy.studies import STUDIES
-from qlrstudy.study import Conduct, groups, known_settings, tuning_of
-from qlrstudy.tunings import hyperparameters, trial_run
+from qlrstudy.studies import STUDIES, estimate
+from qlrstudy.studies.definition import Cell, Study, grid
+from qlrstudy.studies.expand import Expansion, known_settings, points, tuning_of
+from qlrstudy.studies.scales import at_scale
+from qlrstudy.tuning.rule import Tuned
+from qlrstudy.tuning.space import hyperparameters, trial_run
 
 SCALES = ("paper", "laptop", "smoke")
 
@@ -23,11 +24,11 @@ def test_every_cell_of_every_study_is_a_run(name, scale):
         if tuning is not None:
             assert trial_run(tuning, 0).seed >= 1_000_000
             settings = hyperparameters(tuning, 0)
-        found = list(groups(cell, settings))
+        found = list(points(cell, settings))
         assert len(found) == len(cell.points) > 0
-        for group in found:
-            named = {**settings, **group.point}
-            assert named.get("batch_size", group.run.shape.size) == group.run.shape.size
+        for point in found:
+            size = point.run.shape.size
+            assert {**settings, **point.varied}.get("batch_size", size) == size
 
 
 def test_the_papers_protocol():
@@ -50,16 +51,16 @@ def test_a_grid_has_all_combinations():
     assert {point["batch_size"] for point in points} == {16, 64, 256}
 
 
-def _lines(store, *cells: Cell) -> list[estimate.Line]:
-    conduct = Conduct(Study("some", "Some", cells), "paper", store, DataOptions())
-    return estimate.lines(conduct)
+def _lines(store, *cells: Cell) -> list[estimate.CostLine]:
+    study = Study("some", "Some", cells)
+    return estimate.lines(Expansion(study, "paper", store, DataOptions()))
 
 
 def test_a_step_that_was_measured_has_a_price(tmp_path):
     (line,) = _lines(tmp_path, Cell("rosenbrock", "adam", {}, repetitions=7))
-    step = line.estimate.seconds / (7 * 200)
-    assert line.missing == 7 and line.estimate.unknown == 0
-    assert line.estimate.sources == {"step_costs.csv"}
+    step = line.cost.seconds / (7 * 200)
+    assert line.missing == 7 and line.cost.unknown == 0
+    assert line.cost.sources == {"step_costs.csv"}
     assert 1e-7 < step < 1e-3
 
 
@@ -68,6 +69,6 @@ def test_what_was_never_measured_is_counted_run_by_run(tmp_path):
     trials, runs = _lines(
         tmp_path, Cell("diabetes", "baydin-sgd", tuned, repetitions=3)
     )
-    assert (trials.estimate.unknown, trials.missing) == (9, 9)
-    assert (runs.estimate.unknown, runs.missing) == (3, 3)
-    assert trials.estimate.seconds == runs.estimate.seconds == 0
+    assert (trials.cost.unknown, trials.missing) == (9, 9)
+    assert (runs.cost.unknown, runs.missing) == (3, 3)
+    assert trials.cost.seconds == runs.cost.seconds == 0

@@ -6,18 +6,25 @@ import json
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import ASHAScheduler
 
-from qlrstudy import tunings
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.jobs import Ending
-from qlrstudy.plan import Tuned
-from qlrstudy.provenance import contents
+from qlrstudy.cluster.jobs import Ending
+from qlrstudy.cluster.worker import Worker, order
 from qlrstudy.spec import Budget, DataOptions
-from qlrstudy.store import StoreError, mark
+from qlrstudy.store.files import StoreError
+from qlrstudy.store.manifest import Status
+from qlrstudy.store.runs import mark
 from qlrstudy.tasks import TASKS
-from qlrstudy.tune import Asha, Search
-from qlrstudy.tunings import Tuning
-from qlrstudy.worker import Worker, order
+from qlrstudy.training.provenance import data_identity
+from qlrstudy.tuning import space
+from qlrstudy.tuning.asha import Asha
+from qlrstudy.tuning.rule import Tuned
+from qlrstudy.tuning.search import Search
+from qlrstudy.tuning.space import Tuning
 
 STEPS, SAMPLES = 64, 24
 
@@ -37,7 +44,7 @@ def _predict(params, inputs, state, *, training, weights=None):
 QUADRATIC = dataclasses.replace(
     TASKS["rosenbrock"]["paper"],
     name="quadratic",
-    budget=Budget(steps=STEPS),
+    budget=Budget("steps", STEPS),
     init=_start,
     predict=_predict,
 )
@@ -66,7 +73,7 @@ def _tuning(samples: int = SAMPLES) -> Tuning:
 def quadratic():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASKS, "quadratic", {"paper": QUADRATIC})
-        patch.setattr("qlrstudy.worker.keep_compiled_programs", lambda: None)
+        patch.setattr("qlrstudy.cluster.worker.keep_compiled_programs", lambda: None)
         yield
 
 
@@ -84,7 +91,7 @@ def _worker(store) -> Worker:
 
 
 def _search(store, samples: int = SAMPLES, then=lambda best: ()) -> Search:
-    return Search(_tuning(samples), store, contents(DATA), then)
+    return Search(_tuning(samples), store, data_identity(DATA), then)
 
 
 def _work(worker: Worker, jobs) -> None:
@@ -96,12 +103,13 @@ def _work(worker: Worker, jobs) -> None:
             stopped = not job.judge(reply.record)
             reply = worker.proceed(not stopped)
         assert reply.error == ""
-        list(job.ended(Ending("stopped" if stopped else reply.status, reply.record)))
+        status = Status.STOPPED if stopped else Status(reply.status)
+        list(job.ended(Ending(status, reply.record)))
 
 
 def _rates(search: Search) -> list[float]:
     trials = range(search.tuning.how.samples)
-    return [tunings.hyperparameters(search.tuning, t)["learning_rate"] for t in trials]
+    return [space.hyperparameters(search.tuning, t)["learning_rate"] for t in trials]
 
 
 def test_the_settings_that_go_on_are_those_with_the_least_known_loss(whole):
@@ -164,7 +172,7 @@ def test_a_diverged_trial_counts_as_the_worst_and_never_wins(tmp_path):
     for trial, job in enumerate(search.jobs()):
         if trial == 1:
             record = search_record(job, worker)._replace(validation_loss=float("nan"))
-            list(job.ended(Ending("diverged", record)))
+            list(job.ended(Ending(Status.DIVERGED, record)))
         else:
             _work(worker, [job])
     assert search.ends[1].event == "diverged"
@@ -181,20 +189,81 @@ def test_asha_keeps_the_best_quarter_of_a_known_order():
     asha = Asha(1.0, 64.0)
     assert asha.milestones == [1.0, 4.0, 16.0]
     losses = np.random.default_rng(0).permutation(100).astype(float)
-    on = [loss for t, loss in enumerate(losses) if asha.goes_on(t, 1.0, loss)]
-    assert 0.0 in on
-    assert len(on) < 40 and np.median(on) < 20
+    on = _go_on(asha, losses)
+    assert 0.0 in losses[on]
+    assert sum(on) < 40 and np.median(losses[on]) < 20
+
+
+def _go_on(asha: Asha, losses) -> list[bool]:
+    decided = []
+    for loss in losses:
+        decided.append(asha.goes_on(1.0, loss))
+        asha.enter(1.0, loss)
+    return decided
+
+
+@given(st.lists(st.integers(-30, 30) | st.floats(-1e30, 1e30), max_size=40))
+def test_asha_decides_as_rays_scheduler_does(losses):
+    ray = ASHAScheduler(
+        time_attr="at",
+        metric="loss",
+        mode="min",
+        max_t=64,
+        grace_period=1,
+        reduction_factor=4,
+    )
+    theirs = []
+    for number, loss in enumerate(losses):
+        trial = Trial("trial", stub=True, trial_id=str(number))
+        ray.on_trial_add(None, trial)
+        result = {"at": 1.0, "loss": loss}
+        theirs.append(ray.on_trial_result(None, trial, result) == ray.CONTINUE)
+    assert _go_on(Asha(1.0, 64.0), losses) == theirs
+
+
+def test_a_search_goes_on_from_what_is_left_of_its_log(whole, tmp_path):
+    """After a line that was cut in the middle, the next decision is not lost too."""
+    first = _search(tmp_path)
+    _work(_worker(tmp_path), first.jobs()[:10])
+    first._lock.close()
+    path = first.directory.path / "log.jsonl"
+    path.write_bytes(path.read_bytes()[:-9])
+
+    again = _search(tmp_path)
+    jobs = again.jobs()
+    _work(_worker(tmp_path), jobs)
+    assert not again.damage
+    assert again.decided == whole.decided
+    assert again.directory.best() == whole.directory.best()
+    log, damage = again.directory.log()
+    assert not damage
+    assert {e.trial for e in log if e.milestone is None} == set(range(SAMPLES))
+
+
+def test_a_search_goes_on_without_a_damaged_line(tmp_path):
+    first = _search(tmp_path)
+    _work(_worker(tmp_path), first.jobs()[:10])
+    first._lock.close()
+    path = first.directory.path / "log.jsonl"
+    lines = path.read_bytes().splitlines()
+    lines[3] = b"\x00" + lines[3][:7]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+    again = _search(tmp_path)
+    _work(_worker(tmp_path), again.jobs())
+    assert "log.jsonl: line 4" in str(again.damage[0])
+    assert again.directory.best() is not None
 
 
 @pytest.mark.parametrize("algorithm", ["sgd-full", "adamqlr-tuned"])
 def test_drawn_settings_lie_in_the_space(algorithm):
     task = TASKS["digits"]["paper"]
     tuning = Tuning(task, ALGORITHMS[algorithm], Tuned(), task.budget)
-    drawn = [tunings.hyperparameters(tuning, trial) for trial in range(200)]
+    drawn = [space.hyperparameters(tuning, trial) for trial in range(200)]
     assert {d["batch_size"] for d in drawn} == set(task.batch_sizes)
-    for name, space in ALGORITHMS[algorithm].search.items():
+    for name, bounds in ALGORITHMS[algorithm].search.items():
         values = np.array([d[name] for d in drawn])
-        values = 1 - values if type(space).__name__ == "Complement" else values
-        assert (space.low <= values).all() and (values <= space.high).all()
-        middle = np.sqrt(space.low * space.high)
+        values = 1 - values if type(bounds).__name__ == "Complement" else values
+        assert (bounds.low <= values).all() and (values <= bounds.high).all()
+        middle = np.sqrt(bounds.low * bounds.high)
         assert 0.4 < np.mean(values < middle) < 0.6

@@ -2,8 +2,8 @@
 
 import optax
 
+from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm
 from qlrstudy.spec import LogUniform, Settings, Task
-from qlrstudy.steps import adam_batch, optax_algorithm
 
 _LEARNING_RATE = LogUniform(1e-6, 1.0)
 

@@ -15,8 +15,13 @@ from adamqlr.jax import (
     paper_adamqlr,
     sgdqlr,
 )
+from qlrstudy.algorithms.stepper import (
+    adam_batch,
+    chosen_step,
+    optax_algorithm,
+    qlr_batch,
+)
 from qlrstudy.spec import LogUniform, Settings, Task
-from qlrstudy.steps import adam_batch, chosen_step, optax_algorithm, qlr_batch
 
 # The paper's section 4: lambda_0 and 1 / omega_inc = omega_dec.
 _UNTUNED = {"damping": 1e-3, "damping_decrease": 0.5, "damping_increase": 2.0}

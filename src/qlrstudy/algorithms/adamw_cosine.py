@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, ArrayLike, Float
 
+from qlrstudy.algorithms.stepper import adam_batch, fixed_rate, optax_algorithm
 from qlrstudy.spec import Settings, StepReport, Task
-from qlrstudy.steps import adam_batch, fixed_rate, optax_algorithm
 
 # The part of the run that AlgoPerf's baselines warm up for (Dahl et al. 2023).
 WARMUP = 0.05

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm
 from qlrstudy.spec import LogUniform, Settings, StepReport, Task
-from qlrstudy.steps import adam_batch, optax_algorithm
 
 
 class HypergradientState(NamedTuple):

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm, told_rate
 from qlrstudy.spec import Batch, ModelState, Params, Settings, Stepper, StepReport, Task
-from qlrstudy.steps import adam_batch, optax_algorithm, told_rate
 
 
 class Averaged(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from adamqlr.jax import Categorical, Gaussian
+from qlrstudy.algorithms.stepper import qlr_batch
 from qlrstudy.spec import (
     Algorithm,
     Batch,
@@ -26,7 +27,6 @@ from qlrstudy.spec import (
     StepReport,
     Task,
 )
-from qlrstudy.steps import qlr_batch
 
 # Parameters of this many entries or fewer, outside any layer, get their whole matrix.
 _LARGEST_FULL_BLOCK = 16

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
+from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm, told_rate
 from qlrstudy.spec import Settings, Task
-from qlrstudy.steps import adam_batch, optax_algorithm, told_rate
 
 
 def _build(task: Task, settings: Settings) -> optax.GradientTransformation:

@@ -6,8 +6,8 @@ import jax
 import optax
 from optax.contrib import MuonDimensionNumbers
 
+from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm
 from qlrstudy.spec import Params, Settings, Task
-from qlrstudy.steps import adam_batch, optax_algorithm
 
 
 def labels(params: Params) -> Any:

@@ -5,8 +5,8 @@ A loss cannot be below zero in any of the tasks, which is all they need to know.
 
 import optax
 
+from qlrstudy.algorithms.stepper import adam_batch, loss_alone, optax_algorithm
 from qlrstudy.spec import Settings, Task
-from qlrstudy.steps import adam_batch, loss_alone, optax_algorithm
 
 
 def _polyak(task: Task, settings: Settings) -> optax.GradientTransformation:

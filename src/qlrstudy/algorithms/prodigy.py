@@ -9,8 +9,8 @@ from typing import Any
 import optax
 from jaxtyping import Array
 
+from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm, told_rate
 from qlrstudy.spec import Settings, Task
-from qlrstudy.steps import adam_batch, optax_algorithm, told_rate
 
 
 def _prodigy(task: Task, settings: Settings) -> optax.GradientTransformation:

@@ -2,8 +2,8 @@
 
 import optax
 
+from qlrstudy.algorithms.stepper import Carry, adam_batch, optax_algorithm
 from qlrstudy.spec import ModelState, Params, Settings, Stepper, Task
-from qlrstudy.steps import Carry, adam_batch, optax_algorithm
 
 
 def _build(task: Task, settings: Settings) -> optax.GradientTransformation:

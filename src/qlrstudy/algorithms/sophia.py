@@ -5,8 +5,8 @@ from typing import Any
 import optax
 
 from adamqlr.jax import Objective
+from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm
 from qlrstudy.spec import Settings, Task
-from qlrstudy.steps import adam_batch, optax_algorithm
 
 
 def _build(task: Task, settings: Settings) -> optax.GradientTransformation:

@@ -2,7 +2,7 @@
 
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.registry import DATA_SETS, DataSet
-from qlrstudy.data.shelf import (
+from qlrstudy.data.sets import (
     SetStatus,
     data_root,
     fetch_sets,

@@ -5,7 +5,7 @@ import numpy as np
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.files import Reading
 from qlrstudy.data.formats import Labelled
-from qlrstudy.data.splits import Scale, hold_out
+from qlrstudy.data.splits import Standardiser, hold_out
 from qlrstudy.spec import Dataset, Split
 
 
@@ -29,7 +29,7 @@ def images_dataset(
     kept, shown = (
         _first(part, count) for part, count in zip((train, test), limit, strict=True)
     )
-    scale = Scale(kept.images)
+    scale = Standardiser(kept.images)
     fitted, held = hold_out(len(kept.labels), validation)
     # Chosen before they are scaled: float32 copies of bytes are four times as large.
     pick = lambda part, chosen: Split(scale(part.images[chosen]), part.labels[chosen])

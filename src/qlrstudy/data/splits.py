@@ -8,7 +8,7 @@ from jaxtyping import Float, Int, Shaped
 _SEED = 0
 
 
-class Scale:
+class Standardiser:
     """Mean and deviation over all axes but the last; a zero deviation counts as 1.
 
     Args:

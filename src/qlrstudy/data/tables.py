@@ -4,8 +4,8 @@ import numpy as np
 
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.registry import DataSet
-from qlrstudy.data.shelf import read_set
-from qlrstudy.data.splits import Scale, hold_out
+from qlrstudy.data.sets import read_set
+from qlrstudy.data.splits import Standardiser, hold_out
 from qlrstudy.spec import DataOptions, Dataset, Split
 
 
@@ -30,7 +30,7 @@ def load_table(
             f"get both with `qlrstudy data fetch {data_set.name}`"
         )
     rows = table[order]
-    columns = Scale(rows[:kept])(rows)
+    columns = Standardiser(rows[:kept])(rows)
     everything = Split(columns[:, :-1], columns[:, -1:])
     train, held = hold_out(kept, validation)
     pick = lambda chosen: Split(*(part[chosen] for part in everything))

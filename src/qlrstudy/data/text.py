@@ -8,7 +8,7 @@ import numpy as np
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.files import Reading
 from qlrstudy.data.registry import PENN_TREEBANK
-from qlrstudy.data.shelf import read_set
+from qlrstudy.data.sets import read_set
 from qlrstudy.spec import DataOptions, Dataset, Split
 
 UNKNOWN = "<unk>"

@@ -13,9 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from qlrstudy.report.load import Budget, StoredRun
+from qlrstudy.report.load import StoredRun
 from qlrstudy.report.statistics import Estimate, finals
 from qlrstudy.report.styles import algorithm_order, task_order
+from qlrstudy.spec import Budget
 
 _SHAPE = ("batch_size", "sequence_length")
 

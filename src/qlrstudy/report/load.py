@@ -1,21 +1,23 @@
 """Runs as the report needs them, from any store, also a damaged one.
 
 What cannot be read is said in words and left out; the rest is still reported. Nothing
-here trusts a file: manifests are checked field by field.
+here trusts a file: the store checks manifests field by field.
 """
 
 import dataclasses
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from qlrstudy.records import Record
 from qlrstudy.report.styles import algorithm_title, task_title
-from qlrstudy.store import SCHEMA, RunDirectory
+from qlrstudy.spec import Budget, Record
+from qlrstudy.store import studies
+from qlrstudy.store.files import UnreadableError
+from qlrstudy.store.manifest import Manifest
+from qlrstudy.store.runs import RunDirectory
 
 COMPLETE = ("finished", "diverged")
 # Steps of a run that are kept for its evolution: more than any curve shows.
@@ -27,16 +29,6 @@ class Damage(NamedTuple):
 
     run: str
     problem: str
-
-
-class Budget(NamedTuple):
-    """How long was trained: `epochs`, `steps` or `seconds`, and how many."""
-
-    unit: str
-    amount: float
-
-    def __str__(self) -> str:
-        return f"{self.amount:g} {self.unit}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -150,27 +142,22 @@ def _nothing(store: Path, damage: list[Damage]) -> str:
 
 
 def _chosen_by_studies(store: Path, damage: list[Damage]) -> dict[str, list[str]]:
-    """Which studies chose a run's setting, by the books that they keep of their runs.
+    """Which studies chose a run's setting, by the lists that they keep of their runs.
 
     A store needs none; with one, a sweep's points are not taken for a choice.
     """
     found: dict[str, list[str]] = {}
-    for path in sorted(store.glob("studies/*.json")):
-        try:
-            book = json.loads(path.read_text())
-            absent = 0
-            for entry in book["entries"]:
-                absent += sum(not (store / run).is_dir() for run in entry["runs"])
-                for run in entry["runs"] if not entry["point"] else ():
-                    found.setdefault(run, []).append(book["name"])
-            if absent:
-                damage.append(
-                    Damage(f"studies/{path.name}", f"{absent} planned runs are absent")
-                )
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            damage.append(
-                Damage(f"studies/{path.name}", f"cannot be read ({_short(error)})")
-            )
+    lists, unread = studies.read_studies(store)
+    damage += [Damage(f"studies/{error.path.name}", error.problem) for error in unread]
+    for path, known in lists.items():
+        planned = [run for entry in known.entries for run in entry.runs]
+        absent = sum(not (store / run).is_dir() for run in planned)
+        if absent:
+            text = f"{absent} planned runs are absent"
+            damage.append(Damage(f"studies/{path.name}", text))
+        for entry in known.entries:
+            for run in entry.runs if not entry.point else ():
+                found.setdefault(run, []).append(known.name)
     return found
 
 
@@ -178,7 +165,7 @@ def _read(path: Path, studies: frozenset[str]) -> tuple[StoredRun, list[str]]:
     directory = RunDirectory(path)
     complaints: list[str] = []
     known = _manifest(directory)
-    records = _records(directory)
+    records = _records(directory, complaints)
     steps = np.arange(0)
     step_size = damping = losses = np.empty(0)
     try:
@@ -217,12 +204,15 @@ def _thinned(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, _MOST_STEPS)).astype(int))
 
 
-def _records(directory: RunDirectory) -> dict[str, np.ndarray]:
+def _records(directory: RunDirectory, complaints: list[str]) -> dict[str, np.ndarray]:
     try:
-        rows = directory.records()
-        table = np.array(rows, float).reshape(len(rows), len(Record._fields))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _Unreadable(f"records.jsonl cannot be read ({_short(error)})") from error
+        rows, damage = directory.read_records()
+    except UnreadableError as error:
+        raise _Unreadable(f"records.jsonl {error.problem}") from error
+    complaints += [f"records.jsonl, {error.problem}" for error in damage]
+    if damage and not rows:
+        raise _Unreadable(f"records.jsonl cannot be read ({complaints[0]})")
+    table = np.array(rows, float).reshape(len(rows), len(Record._fields))
     if not np.isfinite(table[:, Record._fields.index("test_loss")]).any():
         raise _Unreadable("records.jsonl holds no evaluation")
     return dict(zip(Record._fields, table.T, strict=True))
@@ -238,65 +228,41 @@ def _positions(directory: RunDirectory, complaints: list[str]) -> np.ndarray | N
 
 
 def _manifest(directory: RunDirectory) -> dict[str, Any]:
-    """A `StoredRun`'s fields out of the manifest, each of the type it should have."""
+    """A `StoredRun`'s fields out of the manifest."""
     try:
         content = directory.manifest()
-    except (OSError, ValueError) as error:
-        raise _Unreadable(f"manifest.json is damaged ({_short(error)})") from error
-    if not isinstance(content, dict):
-        raise _Unreadable("manifest.json is missing or empty")
-    if content.get("schema") != SCHEMA:
-        raise _Unreadable(
-            f"its schema is {content.get('schema')!r}, and this version of qlrstudy "
-            f"reads {SCHEMA}"
-        )
-    try:
+        if content is None:
+            raise _Unreadable("manifest.json is missing")
         return _fields(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _Unreadable(f"manifest.json has a wrong field ({error!r})") from error
+    except UnreadableError as error:
+        raise _Unreadable(f"manifest.json {error.problem}") from error
+    except ValueError as error:
+        raise _Unreadable(f"manifest.json has a wrong field ({error})") from error
 
 
-def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
-    task, algorithm = _text(content["task"]), _text(content["algorithm"])
-    titles = content.get("titles") or {}
-    ((unit, amount),) = content["budget"].items()
-    search = content.get("search")
-    examples = content.get("examples", {}).get("train")
+def _fields(content: Manifest) -> dict[str, Any]:
+    task, algorithm, titles = content.task, content.algorithm, content.titles
+    ((unit, amount),) = content.budget.items()
     return {
         "task": task,
         "algorithm": algorithm,
         "titles": (
-            _text(titles.get("task", task_title(task))),
-            _text(titles.get("algorithm", algorithm_title(algorithm))),
+            titles.task if titles else task_title(task),
+            titles.algorithm if titles else algorithm_title(algorithm),
         ),
-        "scale": _text(content["scale"]),
-        "hyperparameters": dict(_numbers(content["hyperparameters"])),
-        "seed": int(content["seed"]),
-        "budget": Budget(_text(unit), float(amount)),
-        "status": _text(content["status"]),
-        "caveats": tuple(_text(entry) for entry in content.get("caveats", ())),
-        "search": None if search is None else {k: dict(v) for k, v in search.items()},
-        "started": str(content.get("started", "")),
-        "examples": None if examples is None else int(examples),
+        "scale": content.scale,
+        "hyperparameters": content.hyperparameters,
+        "seed": content.seed,
+        "budget": Budget(unit, amount),
+        "status": content.status,
+        "caveats": content.caveats,
+        "search": content.search,
+        "started": content.started,
+        "examples": content.examples.get("train"),
     }
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, value in values.items():
-        if not isinstance(value, int | float):
-            raise TypeError(f"{name} is {value!r}, no number")
-        yield _text(name), value
 
 
 def _short(error: Exception) -> str:
     """An error's first line, or the kind of it where that says nothing."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"no JSON: {error}"
     lines = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:120]}"

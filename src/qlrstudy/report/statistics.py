@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from qlrstudy.report.load import Budget, StoredRun
+from qlrstudy.report.load import StoredRun
+from qlrstudy.spec import Budget
 
 SAMPLES = 50
 # Of a curve: more would not show.

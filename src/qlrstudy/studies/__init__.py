@@ -1,7 +1,7 @@
 """The studies, by the names they have on the command line."""
 
-from qlrstudy.plan import Study
 from qlrstudy.studies import ablation, any_batch, benchmark, demo, sensitivity
+from qlrstudy.studies.definition import Study
 
 STUDIES: dict[str, Study] = {
     "demo": demo.DEMO,

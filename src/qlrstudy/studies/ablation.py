@@ -1,7 +1,7 @@
 """The paper's appendix B.6: what each part of an algorithm does for it."""
 
-from qlrstudy.plan import Study
 from qlrstudy.studies.benchmark import TUNED, UNTUNED, epoch_constrained
+from qlrstudy.studies.definition import Study
 
 _IMAGES = ("fashion-mnist", "cifar-10")
 _REPRISE = ("uci-energy", "uci-protein", "fashion-mnist", "svhn")

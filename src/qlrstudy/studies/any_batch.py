@@ -7,8 +7,8 @@ in each of these cells by itself, is the bar.
 
 from collections.abc import Mapping
 
-from qlrstudy.plan import Cell, Study, grid
 from qlrstudy.spec import Budget
+from qlrstudy.studies.definition import Cell, Study, grid
 
 PEERS = (
     "adam-untuned",
@@ -47,7 +47,7 @@ def _cells(task: str, batch: int, steps: int) -> tuple[Cell, ...]:
 
     def cell(algorithm: str, **varied: tuple[float, ...]) -> Cell:
         points = grid(batch_size=(batch,), **varied)
-        budget = Budget(steps=steps)
+        budget = Budget("steps", steps)
         return Cell(task, algorithm, {}, points, 3, budget, scale)
 
     return (

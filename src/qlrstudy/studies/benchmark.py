@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from qlrstudy.plan import Cell, Study, Tuned
 from qlrstudy.spec import Budget
+from qlrstudy.studies.definition import Cell, Study, Tuned
 
 TUNED = ("sgd-minimal", "sgd-full", "adam", "kfac", "adamqlr-tuned")
 UNTUNED = ("adam-untuned", "kfac-untuned", "adamqlr-untuned")
@@ -20,7 +20,7 @@ def epoch_constrained(task: str, algorithm: str) -> Cell:
 
 def _runtime(task: str, algorithm: str, tuned: Tuned) -> Cell:
     seconds = _RUNTIME_SECONDS[task]
-    budget = Budget(seconds=seconds)
+    budget = Budget("seconds", seconds)
     how = dataclasses.replace(tuned, seconds=seconds, budget=budget)
     settings = how if algorithm in TUNED else {}
     return Cell(task, algorithm, settings, budget=budget)

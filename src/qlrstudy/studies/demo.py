@@ -1,9 +1,9 @@
 """About a minute on data that need no download, for a first look."""
 
-from qlrstudy.plan import Cell, Study, Tuned
 from qlrstudy.spec import Budget
+from qlrstudy.studies.definition import Cell, Study, Tuned
 
-_EPOCHS = Budget(epochs=20)
+_EPOCHS = Budget("epochs", 20)
 # Nearly all of the time goes into compiling, one program for each algorithm and batch.
 # Of the tasks tuned here, diabetes has the fewest: most batches hold all its examples.
 _TUNED = Tuned(samples=8, resource="epochs", budget=_EPOCHS)

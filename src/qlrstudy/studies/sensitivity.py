@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from qlrstudy.plan import Cell, Settings, Study, Tuned, grid
+from qlrstudy.studies.definition import Cell, Settings, Study, Tuned, grid
 
 _BATCHES = grid(batch_size=(50, 100, 200, 400, 800, 1600, 3200))
 

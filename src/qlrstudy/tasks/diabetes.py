@@ -3,11 +3,11 @@
 The study's smallest regression; scikit-learn ships the data.
 """
 
-from adamqlr.jax import Gaussian
-from qlrstudy.bundled import bundled_dataset
+from adamqlr.jax import Fisher, Gaussian
+from qlrstudy.data.bundled import bundled_dataset
 from qlrstudy.models import MLP, plain
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(options: DataOptions) -> Dataset:
@@ -26,11 +26,12 @@ SCALES = {
         name="diabetes",
         title="Diabetes",
         scale="paper",
-        budget=Budget(epochs=200),
+        budget=Budget("epochs", 200),
         load=_load,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Gaussian(),
+        curvature=Fisher(),
         sampling=Examples(),
         evaluation_shape=BatchShape(1000),
         adam_batch=BatchShape(50),

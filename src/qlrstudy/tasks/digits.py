@@ -3,11 +3,11 @@
 The study's smallest classification; scikit-learn ships the data.
 """
 
-from adamqlr.jax import Categorical
-from qlrstudy.bundled import bundled_dataset
+from adamqlr.jax import Categorical, Fisher
+from qlrstudy.data.bundled import bundled_dataset
 from qlrstudy.models import MLP, hits, plain
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(options: DataOptions) -> Dataset:
@@ -26,11 +26,12 @@ SCALES = {
         name="digits",
         title="Digits",
         scale="paper",
-        budget=Budget(epochs=50),
+        budget=Budget("epochs", 50),
         load=_load,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Categorical(),
+        curvature=Fisher(),
         sampling=Examples(),
         evaluation_shape=BatchShape(2000),
         adam_batch=BatchShape(50),

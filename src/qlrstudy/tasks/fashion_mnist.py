@@ -3,14 +3,14 @@
 import dataclasses
 from functools import partial
 
-from adamqlr.jax import Categorical
+from adamqlr.jax import Categorical, Fisher
 from qlrstudy.data import read_set
 from qlrstudy.data.formats import Labelled
 from qlrstudy.data.images import images_dataset
 from qlrstudy.data.registry import FASHION_MNIST
 from qlrstudy.models import MLP, hits, plain
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(
@@ -35,11 +35,12 @@ _PAPER = Task(
     name="fashion-mnist",
     title="Fashion-MNIST",
     scale="paper",
-    budget=Budget(epochs=10),
+    budget=Budget("epochs", 10),
     load=_load,
     init=_NETWORK.init,
     predict=_NETWORK.predict,
     likelihood=Categorical(),
+    curvature=Fisher(),
     sampling=Examples(),
     evaluation_shape=BatchShape(10_000),
     evaluations=20,

@@ -5,11 +5,11 @@ from functools import partial
 
 import jax.numpy as jnp
 
-from adamqlr.jax import Categorical
+from adamqlr.jax import Categorical, Fisher
 from qlrstudy.data.text import common_words, load_treebank
 from qlrstudy.models import GPT2, hits, plain
-from qlrstudy.sampling import Windows
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Windows
 
 _VOCABULARY, _COMMON = 10_000, 2_000
 
@@ -30,11 +30,12 @@ _PAPER = Task(
     name="penn-treebank",
     title="Penn Treebank",
     scale="paper",
-    budget=Budget(epochs=100),
+    budget=Budget("epochs", 100),
     load=_load,
     init=_NETWORK.init,
     predict=_NETWORK.predict,
     likelihood=Categorical(),
+    curvature=Fisher(),
     sampling=Windows(),
     evaluation_shape=BatchShape(30, 70),
     adam_batch=BatchShape(30, 70),
@@ -49,12 +50,12 @@ _PAPER = Task(
 SCALES = {
     "paper": _PAPER,
     "dry": dataclasses.replace(
-        _PAPER, scale="dry", budget=Budget(steps=3), load=_load_few
+        _PAPER, scale="dry", budget=Budget("steps", 3), load=_load_few
     ),
     "laptop": dataclasses.replace(
         _PAPER,
         scale="laptop",
-        budget=Budget(epochs=4),
+        budget=Budget("epochs", 4),
         load=partial(
             load_treebank,
             vocabulary=_COMMON,

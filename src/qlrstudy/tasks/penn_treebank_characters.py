@@ -4,11 +4,11 @@ from functools import partial
 
 import jax.numpy as jnp
 
-from adamqlr.jax import Categorical
+from adamqlr.jax import Categorical, Fisher
 from qlrstudy.data.text import characters, load_treebank
 from qlrstudy.models import GPT2, hits, plain
-from qlrstudy.sampling import Windows
 from qlrstudy.spec import BatchShape, Budget, Task
+from qlrstudy.tasks.sampling import Windows
 
 _SYMBOLS = 50
 
@@ -21,7 +21,7 @@ SCALES = {
         name="penn-treebank-characters",
         title="Penn Treebank (characters)",
         scale="paper",
-        budget=Budget(epochs=5),
+        budget=Budget("epochs", 5),
         load=partial(
             load_treebank,
             vocabulary=_SYMBOLS,
@@ -31,6 +31,7 @@ SCALES = {
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Categorical(),
+        curvature=Fisher(),
         sampling=Windows(),
         evaluation_shape=BatchShape(20, 100),
         adam_batch=BatchShape(10, 100),

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from adamqlr.jax import Gaussian, Hessian
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Split, Task
+from qlrstudy.tasks.sampling import Examples
 
 _A, _B = 1.0, 100.0
 
@@ -56,7 +56,7 @@ _TUNING = Task(
     name="rosenbrock",
     title="Rosenbrock",
     scale="paper",
-    budget=Budget(steps=200),
+    budget=Budget("steps", 200),
     load=_load,
     init=_random_start,
     predict=_predict,

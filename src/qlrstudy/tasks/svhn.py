@@ -3,13 +3,13 @@
 import dataclasses
 from functools import partial
 
-from adamqlr.jax import Categorical
+from adamqlr.jax import Categorical, Fisher
 from qlrstudy.data import read_set
 from qlrstudy.data.images import images_dataset
 from qlrstudy.data.registry import SVHN
 from qlrstudy.models import ResNet, batch_normed, hits
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(
@@ -38,11 +38,12 @@ _PAPER = Task(
     name="svhn",
     title="SVHN",
     scale="paper",
-    budget=Budget(epochs=10),
+    budget=Budget("epochs", 10),
     load=_load,
     init=_NETWORK.init,
     predict=_NETWORK.predict,
     likelihood=Categorical(),
+    curvature=Fisher(),
     sampling=Examples(),
     evaluation_shape=BatchShape(500),
     adam_batch=BatchShape(256),
@@ -55,12 +56,12 @@ _PAPER = Task(
 SCALES = {
     "paper": _PAPER,
     "dry": dataclasses.replace(
-        _PAPER, scale="dry", budget=Budget(steps=3), load=_load_few
+        _PAPER, scale="dry", budget=Budget("steps", 3), load=_load_few
     ),
     "laptop": dataclasses.replace(
         _PAPER,
         scale="laptop",
-        budget=Budget(epochs=5),
+        budget=Budget("epochs", 5),
         load=partial(_load, limit=(6_000, 1_000)),
         init=_NARROW.init,
         predict=_NARROW.predict,

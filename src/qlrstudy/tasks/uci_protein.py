@@ -1,11 +1,11 @@
 """UCI Protein: how far a model of a protein is off, by nine of its measures."""
 
-from adamqlr.jax import Gaussian
+from adamqlr.jax import Fisher, Gaussian
 from qlrstudy.data.registry import UCI_PROTEIN
 from qlrstudy.data.tables import load_table
 from qlrstudy.models import MLP, plain
-from qlrstudy.sampling import Examples
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.tasks.sampling import Examples
 
 
 def _load(options: DataOptions) -> Dataset:
@@ -19,11 +19,12 @@ SCALES = {
         name="uci-protein",
         title="UCI Protein",
         scale="paper",
-        budget=Budget(epochs=200),
+        budget=Budget("epochs", 200),
         load=_load,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Gaussian(),
+        curvature=Fisher(),
         sampling=Examples(),
         evaluation_shape=BatchShape(10_000),
         adam_batch=BatchShape(1000),

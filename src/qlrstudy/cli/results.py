@@ -1,0 +1,143 @@
+"""What the command line shows at the end: tables of runs, tunings, costs."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+from qlrstudy.cli.console import say, table, tell
+from qlrstudy.cluster.jobs import Ending, Job
+from qlrstudy.spec import Record, Run
+from qlrstudy.store.manifest import Status
+from qlrstudy.studies.estimate import Cost, CostLine
+from qlrstudy.training.outcome import Outcome
+from qlrstudy.training.provenance import hyperparameters
+from qlrstudy.tuning.search import Search
+
+
+def summary(title: str, outcome: Outcome, caveats: Sequence[str]) -> None:
+    """Print how a run ended."""
+    record = outcome.record
+    losses = [
+        ["minibatch training loss", number(record.minibatch_training_loss)],
+        *_lines(record, "loss"),
+        *_lines(record, "accuracy"),
+    ]
+    rows = [
+        ["status", outcome.status],
+        ["steps (epochs)", f"{record.step:,} ({record.epoch:,.4g})"],
+        ["training / compiling", _seconds(record, outcome.compile_seconds)],
+        *losses,
+        ["stored in", str(outcome.path)],
+        *[["caveat", caveat] for caveat in caveats],
+    ]
+    table(title, ["", ""], rows)
+
+
+def endings(title: str, ended: Sequence[tuple[Job, Ending]]) -> None:
+    """Print what became of many runs, by task, algorithm and settings."""
+    groups: dict[tuple[str, str, str], list[Ending]] = {}
+    for job, ending in ended:
+        trial = job.pauses is not None
+        settings = "(tuning)" if trial else _hyperparameters(job.run)
+        key = (job.run.task.name, job.run.algorithm.name, settings)
+        groups.setdefault(key, []).append(ending)
+    rows = [[*key, *_counts(group)] for key, group in groups.items()]
+    header = ["task", "algorithm", "settings", "runs", "median training", "test loss"]
+    table(title, header, rows)
+    for job, ending in ended:
+        if job.damage:
+            say(f"{job.damage}; the run was done again")
+        if ending.status == Status.FAILED:
+            say(f"failed: {job.place}\n{ending.error.rstrip()}")
+
+
+def tuning(search: Search) -> None:
+    """Print a tuning's rungs and what won."""
+    rows = [
+        [f"{milestone:g}", str(reached), str(on)]
+        for milestone, reached, on in search.rungs()
+    ]
+    table("ASHA", [f"rung at {search.field}", "reached", "went on"], rows)
+    best = search.directory.best()
+    winner = search.best()
+    if best is None or winner is None:
+        tell("no winner yet: not all trials have ended, or none finished")
+        return
+    settings = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
+    tell(
+        f"best: {settings}; {search.tuning.how.metric} {number(winner.score)} "
+        f"(trial {winner.trial}); {search.directory.path / 'best.json'}"
+    )
+
+
+def costs(title: str, lines: Sequence[CostLine], workers: int | None) -> None:
+    """Print what a study would run, and how long that would train."""
+    rows = [
+        [
+            line.task,
+            line.algorithm,
+            line.what,
+            f"{line.missing} of {line.runs}",
+            _cost(line.cost),
+            ", ".join(sorted(line.cost.sources)),
+        ]
+        for line in lines
+    ]
+    header = ["task", "algorithm", "runs of", "to do", "training time", "cost from"]
+    table(title, header, rows)
+    seconds = sum(line.cost.seconds for line in lines)
+    unknown = sum(line.cost.unknown for line in lines)
+    count = sum(line.missing for line in lines)
+    runs = f"{count:,} runs to do: about {duration(seconds)} of training"
+    share = f", {duration(seconds / workers)} on {workers} workers" if workers else ""
+    more = f"; {unknown:,} runs more, of unknown cost" if unknown else ""
+    tell(f"{runs}{share}{more}; compiling and evaluation come on top")
+
+
+def _cost(cost: Cost) -> str:
+    known = duration(cost.seconds) if cost.sources else ""
+    unknown = f"{cost.unknown} unknown" if cost.unknown else ""
+    return " + ".join(filter(None, (known, unknown))) or "–"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever is short."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _hyperparameters(run: Run) -> str:
+    """Those that are not the algorithm's defaults."""
+    chosen = hyperparameters(run).items()
+    shown = {k: v for k, v in chosen if run.algorithm.defaults.get(k) != v}
+    return ", ".join(f"{k} {v:.4g}" for k, v in shown.items())
+
+
+def _counts(ended: Sequence[Ending]) -> list[str]:
+    counts = Counter(ending.status for ending in ended)
+    said = ", ".join(f"{n} {status}" for status, n in counts.items())
+    records = [e.record for e in ended if e.record is not None]
+    losses = [r.training_loss for r in records], [r.test_loss for r in records]
+    return [said, *(number(statistics.median(x)) if x else "–" for x in losses)]
+
+
+def number(value: float) -> str:
+    """Four digits, or a dash for what there is not."""
+    return "–" if math.isnan(value) else f"{value:.4g}"
+
+
+def _lines(record: Record, quantity: str) -> list[list[str]]:
+    values = record._asdict()
+    names = [f"{split}_{quantity}" for split in ("training", "validation", "test")]
+    return [
+        [name.replace("_", " "), number(values[name])]
+        for name in names
+        if not math.isnan(values[name]) or quantity == "loss"
+    ]
+
+
+def _seconds(record: Record, compile_seconds: float) -> str:
+    return f"{record.training_seconds:.3g} s / {compile_seconds:.3g} s"

@@ -1,0 +1,1 @@
+"""Many runs at once, on the workers of a Ray."""

@@ -1,0 +1,106 @@
+"""Which runs belong to which cell and point of a study, for those who read them.
+
+    STORE/studies/<name>-<scale>.json
+
+Commands that share a store add to the file one after the other.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from qlrstudy.store import files
+from qlrstudy.store.files import UnreadableError
+from qlrstudy.store.manifest import Number
+
+FOLDER = "studies"
+_WAIT_SECONDS = 60.0
+
+
+class StudyEntry(msgspec.Struct, frozen=True):
+    """The repetitions of one point of a cell.
+
+    Attributes:
+        task: by name, as `scale` and `algorithm`.
+        scale: of the task.
+        algorithm: what learns it.
+        tuned: whether the settings were searched for.
+        point: the settings that the study varies, and their values here.
+        hyperparameters: all of them.
+        runs: their directories, relative to the store.
+    """
+
+    task: str
+    scale: str
+    algorithm: str
+    tuned: bool
+    point: dict[str, Number]
+    hyperparameters: dict[str, Number]
+    runs: list[str]
+
+    @property
+    def key(self) -> str:
+        """What it is about, whatever its runs are."""
+        about = [self.task, self.scale, self.algorithm, self.point]
+        return json.dumps(about, sort_keys=True)
+
+
+class StudyRuns(msgspec.Struct, frozen=True):
+    """A study's name and title, and its runs by cell and point."""
+
+    name: str
+    title: str
+    entries: list[StudyEntry] = []
+
+
+def study_file(store: Path, name: str, scale: str) -> Path:
+    """Where a study's runs are listed."""
+    return store / FOLDER / f"{name}-{scale}.json"
+
+
+def read_study(path: Path) -> StudyRuns | None:
+    """What is listed, or `None` if nothing is.
+
+    Raises:
+        DamagedError: the file cannot be read.
+    """
+    return files.read_json(path, StudyRuns)
+
+
+def enter(path: Path, name: str, title: str, entries: Sequence[StudyEntry]) -> None:
+    """Add the runs of some points, or replace them by those of new settings.
+
+    Args:
+        path: of the file; what it has of other points is kept.
+        name: of the study.
+        title: likewise.
+        entries: what is new.
+    """
+    with files.locked(path.with_name(f".{path.name}.lock"), wait=_WAIT_SECONDS):
+        known = read_study(path) or StudyRuns(name, title)
+        by_key = {entry.key: entry for entry in (*known.entries, *entries)}
+        files.write_json(path, StudyRuns(name, title, list(by_key.values())))
+
+
+class StoredStudies(NamedTuple):
+    """The studies of a store by their files, and what could not be read of them."""
+
+    lists: dict[Path, StudyRuns]
+    damage: list[UnreadableError]
+
+
+def read_studies(store: Path) -> StoredStudies:
+    """Every study in a store."""
+    found = StoredStudies({}, [])
+    for path in sorted(store.glob(f"{FOLDER}/*.json")):
+        try:
+            known = read_study(path)
+        except UnreadableError as error:
+            found.damage.append(error)
+        else:
+            if known is not None:
+                found.lists[path] = known
+    return found

@@ -1,0 +1,218 @@
+"""How long a study would take: steps still to take, times what a step has cost before.
+
+A step's cost comes from finished runs in the store with the same task, scale, algorithm
+and batch; or else from `step_costs.csv`, measured on one core by
+`benchmarks/step_costs.py`, with batches in between on a straight line.
+"""
+
+import csv
+import importlib.resources
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qlrstudy.cluster.jobs import Job
+from qlrstudy.spec import Run
+from qlrstudy.store.files import DamagedError
+from qlrstudy.store.runs import RunDirectory, read_runs
+from qlrstudy.store.tunings import FOLDER
+from qlrstudy.studies.definition import Cell
+from qlrstudy.studies.expand import (
+    Expansion,
+    Point,
+    known_settings,
+    points,
+    task_of,
+    tuning_of,
+)
+from qlrstudy.training.provenance import DataIdentity
+from qlrstudy.tuning.asha import REDUCTION
+from qlrstudy.tuning.search import Search
+from qlrstudy.tuning.space import Tuning, trial_run
+
+Key = tuple[str, str, str]  # task, scale, algorithm
+
+
+class Cost(NamedTuple):
+    """Training seconds of some runs.
+
+    Attributes:
+        seconds: of those whose cost is known.
+        unknown: how many runs have no known cost.
+        sources: where the costs come from.
+    """
+
+    seconds: float
+    unknown: int
+    sources: frozenset[str]
+
+
+class CostLine(NamedTuple):
+    """Some runs of a study that belong together.
+
+    Attributes:
+        task: by name, as `algorithm`.
+        algorithm: what learns it.
+        what: trials, or repetitions of which settings.
+        runs: how many there are.
+        missing: how many of them the store lacks.
+        cost: of the missing ones.
+    """
+
+    task: str
+    algorithm: str
+    what: str
+    runs: int
+    missing: int
+    cost: Cost
+
+
+class StepCosts:
+    """Seconds of a step, as measured.
+
+    Args:
+        store: whose finished runs count first.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._stored: dict[tuple[Key, float], list[float]] = defaultdict(list)
+        for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
+            for manifest in read_runs(folder).manifests.values():
+                seconds = (manifest.last or {}).get("training_seconds")
+                if manifest.steps and seconds:
+                    key = (manifest.task, manifest.scale, manifest.algorithm)
+                    size = _size(manifest.hyperparameters)
+                    self._stored[key, size].append(seconds / manifest.steps)
+        self._measured: dict[Key, list[tuple[float, float]]] = defaultdict(list)
+        for row in _table():
+            key = (row["task"], row["scale"], row["algorithm"])
+            self._measured[key].append((_size(row), float(row["seconds"])))
+
+    def step(self, run: Run) -> tuple[float, str] | None:
+        """Seconds and source; `None` for what was never measured."""
+        key = (run.task.name, run.task.scale, run.algorithm.name)
+        size = float(run.shape.size * (run.shape.length or 1))
+        if found := self._stored.get((key, size)):
+            return statistics.median(found), "store"
+        if points := sorted(self._measured.get(key, [])):
+            sizes, seconds = zip(*points, strict=True)
+            return float(np.interp(size, sizes, seconds)), "step_costs.csv"
+        return None
+
+    def run(self, run: Run, data: DataIdentity) -> tuple[float, str] | None:
+        """Seconds of a whole run, and their source."""
+        if run.budget.unit == "seconds":
+            return run.budget.amount, "budget"
+        cost = self.step(run)
+        if cost is None:
+            return None
+        per_epoch = run.task.sampling.steps(data.examples["train"], run.shape)
+        steps = run.budget.total_steps(per_epoch)
+        assert steps is not None
+        return steps * cost[0], cost[1]
+
+
+def lines(study: Expansion) -> list[CostLine]:
+    """A study's runs, with the time that the missing ones will take."""
+    costs = StepCosts(study.store)
+    found: list[CostLine] = []
+    seen: set[str] = set()
+    for cell in study.study.cells:
+        tuning = tuning_of(cell)
+        settings = known_settings(cell) or {}
+        if tuning is not None:
+            search = Search(tuning, study.store, study.data_of(tuning.task))
+            if search.place not in seen:
+                seen.add(search.place)
+                found.append(_trials(search, costs))
+            settings = search.directory.best()
+            if settings is None:
+                found.append(_once_tuned(cell, tuning, costs, study))
+                continue
+        found += [_point(point, costs, study) for point in points(cell, settings)]
+    return found
+
+
+def _once_tuned(
+    cell: Cell, tuning: Tuning, costs: StepCosts, study: Expansion
+) -> CostLine:
+    """Repetitions of settings that are still to be found, by some at random."""
+    data = study.data_of(task_of(cell))
+    some = [trial_run(tuning, trial) for trial in range(20)]
+    count = cell.repetitions * len(cell.points)
+    each = (costs.run(run, data) for run in some)
+    total = _sum(each, stands_for=count / len(some))
+    what = f"{len(cell.points)} settings, once tuned"
+    return CostLine(cell.task, cell.algorithm, what, count, count, total)
+
+
+def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
+    jobs = point.jobs(study.data_of)
+    data = study.data_of(point.run.task)
+    missing = [job for job in jobs if not _is_done(study.store, job)]
+    total = _sum(costs.run(job.run, data) for job in missing)
+    what = ", ".join(f"{k} {v:.4g}" for k, v in point.varied.items())
+    if "batch_size" not in point.varied:
+        what = f"batch {point.run.shape.size} {what}".strip()
+    cell = point.cell
+    return CostLine(cell.task, cell.algorithm, what, len(jobs), len(missing), total)
+
+
+def _trials(search: Search, costs: StepCosts) -> CostLine:
+    tuning = search.tuning
+    search.load()
+    left = [t for t in range(tuning.how.samples) if t not in search.ends]
+    runs_ = [trial_run(tuning, trial) for trial in left]
+    part = _expected_part(search)
+    total = _sum((costs.run(run, search.data) for run in runs_), part=part)
+    what = f"tuning; ASHA trains about {part:.0%} of each"
+    name, algorithm = tuning.task.name, tuning.algorithm.name
+    return CostLine(name, algorithm, what, tuning.how.samples, len(left), total)
+
+
+def _expected_part(search: Search) -> float:
+    """Of a trial's budget, if one in so many goes on at each rung."""
+    if search.field == "training_seconds" and search.tuning.budget.unit != "seconds":
+        return 1.0  # which part the seconds of the rungs are is not known
+    ends = [0.0, *search.asha.milestones, search.most]
+    pieces = (
+        (after - before) / REDUCTION**rung
+        for rung, (before, after) in enumerate(zip(ends, ends[1:], strict=False))
+    )
+    return sum(pieces) / search.most
+
+
+def _sum(
+    costs: Iterable[tuple[float, str] | None],
+    *,
+    part: float = 1.0,
+    stands_for: float = 1.0,
+) -> Cost:
+    """Of runs by their costs: of each a part, and each for so many like it."""
+    listed = list(costs)
+    known = [cost for cost in listed if cost is not None]
+    return Cost(
+        part * stands_for * sum(seconds for seconds, _ in known),
+        round(stands_for * (len(listed) - len(known))),
+        frozenset(source for _, source in known),
+    )
+
+
+def _is_done(store: Path, job: Job) -> bool:
+    try:
+        return RunDirectory(store / job.place).ended() is not None
+    except DamagedError:
+        return False
+
+
+def _size(row: Mapping[str, Any]) -> float:
+    return float(row["batch_size"]) * float(row.get("sequence_length") or 1)
+
+
+def _table() -> list[dict[str, str]]:
+    file = importlib.resources.files("qlrstudy.studies") / "step_costs.csv"
+    return list(csv.DictReader(file.read_text().splitlines()))

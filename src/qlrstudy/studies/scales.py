@@ -1,0 +1,60 @@
+"""A study as the paper has it, or cut down to what a laptop can do."""
+
+import dataclasses
+from typing import Literal
+
+from qlrstudy.spec import Budget
+from qlrstudy.studies.definition import Cell, Study
+from qlrstudy.tasks import TASKS
+from qlrstudy.tuning.rule import Tuned
+
+Scale = Literal["paper", "laptop", "smoke"]
+
+
+def at_scale(study: Study, scale: Scale) -> Study:
+    """A study as the paper has it, for a laptop's hours, or for seconds of smoke."""
+    change = {"paper": lambda cell: cell, "laptop": _laptop, "smoke": _smoke}[scale]
+    return dataclasses.replace(study, cells=tuple(map(change, study.cells)))
+
+
+def _laptop(cell: Cell) -> Cell:
+    """Smaller tasks, fewer samples and repetitions; ASHA counts epochs."""
+    settings = cell.settings
+    if isinstance(settings, Tuned):
+        by_time = settings.budget is not None and settings.budget.unit == "seconds"
+        settings = dataclasses.replace(
+            settings,
+            samples=min(settings.samples, 30),
+            resource="seconds" if by_time else "epochs",
+            seconds=min(settings.seconds, 60.0),
+            budget=_at_most(settings.budget, 60.0),
+        )
+    has_laptop = cell.scale == "paper" and "laptop" in TASKS[cell.task]
+    return dataclasses.replace(
+        cell,
+        settings=settings,
+        repetitions=min(cell.repetitions, 5),
+        budget=_at_most(cell.budget, 60.0),
+        scale="laptop" if has_laptop else cell.scale,
+    )
+
+
+def _smoke(cell: Cell) -> Cell:
+    """A few steps of all that a study does."""
+    cell = _laptop(cell)
+    few = Budget("steps", 8)
+    settings = cell.settings
+    if isinstance(settings, Tuned):
+        settings = dataclasses.replace(
+            settings, samples=4, resource="epochs", budget=few
+        )
+    ends = cell.points if len(cell.points) < 3 else (cell.points[0], cell.points[-1])
+    return dataclasses.replace(
+        cell, settings=settings, points=ends, repetitions=2, budget=few
+    )
+
+
+def _at_most(budget: Budget | None, seconds: float) -> Budget | None:
+    if budget is None or budget.unit != "seconds":
+        return budget
+    return Budget("seconds", min(budget.amount, seconds))

@@ -1,0 +1,1 @@
+"""One run, from its names to its records."""

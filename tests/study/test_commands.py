@@ -1,0 +1,214 @@
+"""Whole studies from the command line, on small stores and on the committed results."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from qlrstudy.cli import main as cli
+from qlrstudy.cli import options
+from qlrstudy.store.manifest import Manifest
+from qlrstudy.store.runs import RunDirectory, read_runs
+from qlrstudy.studies import STUDIES
+
+ROOT = Path(__file__).parents[2]
+# Two algorithms on Rosenbrock's valley, one of them tuned first: a few seconds each.
+SMOKE = ["study", "rosenbrock", "--scale", "smoke"]
+SMOKE += ["--algorithms", "sgd-minimal", "adam-untuned"]
+
+
+@pytest.fixture(autouse=True)
+def wide_and_own_signals(monkeypatch):
+    """Tables on one line each, and handlers that do not outlive their command."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(options, "stop_on_signals", lambda: lambda: False)
+
+
+def _start(*arguments: object, **options) -> subprocess.Popen:
+    """A command as a user gives it: those with workers handle signals and start Ray."""
+    command = [sys.executable, "-m", "qlrstudy", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, **options)
+
+
+def _command(*arguments: object) -> tuple[int, str, str]:
+    process = _start(*arguments)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def _here(capsys, *arguments: object) -> tuple[int, str]:
+    """A command that starts nothing, in this process."""
+    code = cli.main([str(argument) for argument in arguments])
+    return code, capsys.readouterr().out
+
+
+def _to_do(capsys, *arguments: object) -> tuple[int, int]:
+    """Runs to do, and all there are, by `study --dry-run`."""
+    code, shown = _here(capsys, *arguments, "--dry-run")
+    assert code == 0
+    rows = re.findall(r"(\d+) of (\d+)", shown)
+    return sum(int(todo) for todo, _ in rows), sum(int(total) for _, total in rows)
+
+
+def _row(shown: str, name: str) -> list[int]:
+    """The numbers of a table's row."""
+    (line,) = [line for line in shown.splitlines() if name in line]
+    return [int(cell) for cell in re.findall(r"│ +(-?\d+)", line)]
+
+
+def _losses(store: Path) -> dict[str, float]:
+    found = read_runs(store).manifests
+    return {path.name: RunDirectory(path).records()[-1].test_loss for path in found}
+
+
+def _manifests(store: Path) -> dict[str, Manifest]:
+    return {path.name: known for path, known in read_runs(store).manifests.items()}
+
+
+def test_studies_are_listed(capsys):
+    code, shown = _here(capsys, "studies")
+    assert code == 0
+    assert all(name in shown for name in STUDIES)
+
+
+def test_before_a_study_there_is_all_to_do_and_no_store(capsys, tmp_path):
+    store = tmp_path / "store"
+    assert _to_do(capsys, *SMOKE, "--store", store) == (8, 8)
+    assert not store.exists()
+    assert cli.main(["status", str(store)]) == 2
+    assert "STORE must be a directory" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, tmp_path):
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    code, out, err = _command(*SMOKE, "--store", whole)
+    assert code == 0, err
+    assert "(tuning)" in out and "2 finished" in out
+
+    process = _start(*SMOKE, "--store", pieces, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not any(m.status == "finished" for m in _manifests(pieces).values()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    os.killpg(process.pid, signal.SIGTERM)  # its Ray
+    done = _to_do(capsys, *SMOKE, "--store", pieces)
+    assert done[0] < done[1] == 8
+    code, shown = _here(capsys, "status", pieces)
+    assert code == 0 and "rosenbrock-smoke" in shown
+
+    code, _, err = _command(*SMOKE, "--store", pieces)
+    assert code == 0, err
+    assert _losses(pieces) == _losses(whole)
+    assert _to_do(capsys, *SMOKE, "--store", pieces) == (0, 8)
+    code, shown = _here(capsys, "status", pieces)
+    assert code == 0
+    assert _row(shown, "rosenbrock sgd-minimal") == [2]
+    assert _row(shown, "rosenbrock-smoke") == [4]
+
+    packed, back = tmp_path / "some.parquet", tmp_path / "back"
+    assert _here(capsys, "pack", pieces, packed)[0] == 0
+    assert _here(capsys, "unpack", packed, back)[0] == 0
+    assert _to_do(capsys, *SMOKE, "--store", back) == (0, 8)
+    code, out, err = _command(*SMOKE, "--store", back)  # starts no Ray: all is done
+    assert code == 0, err
+    assert _manifests(back) == _manifests(pieces)
+
+
+@pytest.mark.slow
+def test_a_tuning_is_shown_found_and_repeated(capsys, tmp_path):
+    store = ["--store", tmp_path]
+    tune = ["tune", "rosenbrock", "sgd-minimal", "--resource", "epochs", "--samples"]
+    code, out, err = _command(*tune, 3, *store)
+    assert code == 0, err
+    assert "rung at step" in out and "best: learning_rate" in out
+    code, shown = _here(capsys, "status", tmp_path)
+    assert code == 0
+    assert sum(_row(shown, "rosenbrock-sgd-minimal")) == 3
+    code, out, err = _command(*tune, 3, *store)
+    assert code == 0 and "best: learning_rate" in out, err
+    best = ["--hyperparameters", "best", "--steps", "3", "--repetitions", "2"]
+    code, out, err = _command("repeat", "rosenbrock", "sgd-minimal", *best, *store)
+    assert code == 0 and "2 finished" in out, err
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The committed results as stores."""
+    folder = tmp_path_factory.mktemp("results")
+    for file in sorted((ROOT / "results").glob("*.parquet")):
+        assert cli.main(["unpack", str(file), str(folder / file.stem)]) == 0
+    return folder
+
+
+def test_committed_results_are_done_as_the_study_has_it(capsys, unpacked):
+    """Of all tasks those whose data need no download."""
+    study = ["study", "any-batch", "--tasks", "diabetes", "digits"]
+    study += ["--store", unpacked / "any-batch"]
+    assert _to_do(capsys, *study) == (0, 441)
+    assert cli.main([str(argument) for argument in study]) == 0
+    assert "3 finished" in capsys.readouterr().out
+
+
+def test_status_of_committed_results_counts_what_there_is(capsys, unpacked):
+    code, shown = _here(capsys, "status", unpacked / "paper-studies")
+    assert code == 0
+    assert not re.search(r"│ +-", shown)  # no number below zero
+    assert _row(shown, "fashion-mnist-adam-f290b89c6915") == [17, 183]
+    assert _row(shown, "rosenbrock-paper") == [7, 1]
+
+
+@pytest.mark.slow
+def test_committed_results_pack_to_themselves(capsys, unpacked, tmp_path):
+    store, back = unpacked / "reproduction", tmp_path / "back"
+    code, shown = _here(capsys, "pack", store, tmp_path / "again.parquet")
+    assert code == 0 and "420 runs" in shown
+    assert _here(capsys, "unpack", tmp_path / "again.parquet", back)[0] == 0
+    assert _manifests(back) == _manifests(store)
+
+
+@pytest.mark.slow
+def test_one_damaged_manifest_is_named_and_the_rest_served(capsys, unpacked, tmp_path):
+    store = tmp_path / "store"
+    study = ["study", "any-batch", "--tasks", "diabetes", "--algorithms", "adamqlr"]
+    for path in (unpacked / "any-batch").glob("diabetes-adamqlr-seed*"):
+        shutil.copytree(path, store / path.name)
+    hurt = sorted(store.iterdir())[0] / "manifest.json"
+    hurt.write_text(hurt.read_text()[:100])
+
+    assert cli.main(["status", str(store)]) == 1
+    said = capsys.readouterr()
+    assert _row(said.out, "diabetes adamqlr") == [8]
+    assert str(hurt) in said.err
+
+    assert cli.main(["pack", str(store), str(tmp_path / "x.parquet")]) == 1
+    said = capsys.readouterr()
+    assert "8 runs" in said.out and str(hurt) in said.err
+
+    assert _to_do(capsys, *study, "--store", store) == (1, 9)
+    # The first run is done again by a worker, and all that is said of it names it.
+    code, out, err = _command(*study, "--store", store)
+    assert code == 0 and str(hurt) in err, err
+    assert _to_do(capsys, *study, "--store", store) == (0, 9)
+
+
+def test_a_manifest_of_a_later_version_is_named_and_left_alone(capsys, unpacked):
+    path = unpacked / "reproduction"
+    later = min(path.glob("*/manifest.json"))
+    before = later.read_text()
+    text = json.dumps(json.loads(before) | {"schema": 2, "budget": 3})
+    later.write_text(text)
+    assert cli.main(["status", str(path)]) == 1
+    assert f"{later}: its schema is 2" in capsys.readouterr().err
+    assert later.read_text() == text
+    later.write_text(before)
