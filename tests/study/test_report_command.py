@@ -175,10 +175,12 @@ def test_only_what_went_wrong_is_to_be_minded(tmp_path):
     run = write_run(tmp_path, seed=0)
     assert contents(tmp_path).warnings == []  # though hardly any table has rows
     write_run(tmp_path, seed=1, status="running")
-    entries = [{"point": {}, "runs": [run.path.name, "gone-1", "gone-2"]}]
+    where = {"task": "uci-energy", "scale": "paper", "algorithm": "adam"}
+    what = {"tuned": False, "point": {}, "hyperparameters": {}}
+    entries = [{**where, **what, "runs": [run.path.name, "gone-1", "gone-2"]}]
     book = tmp_path / "studies" / "small.json"
     book.parent.mkdir()
-    book.write_text(json.dumps({"name": "small", "entries": entries}))
+    book.write_text(json.dumps({"name": "small", "title": "Small", "entries": entries}))
     assert contents(tmp_path).warnings == [
         "runs that have not ended, and are left out: 1",
         "studies/small.json: 2 planned runs are absent",
