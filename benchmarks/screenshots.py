@@ -61,7 +61,8 @@ def main() -> None:
             ("report-telephone", largest, (390, 844), "light"),
         ):
             picture = shoot(browser, f"{path.as_uri()}#{view}", size, scheme)
-            image = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256)
+            image = Image.open(io.BytesIO(picture)).convert("RGB")
+            image = image.quantize(256, Image.Quantize.MAXCOVERAGE)
             image.save(options.output / f"{name}.png", optimize=True)
         browser.close()
 

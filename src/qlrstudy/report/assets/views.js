@@ -107,7 +107,7 @@ function groupDetails(group) {
 function rankingCard() {
   const { ranks, contests, records, reference, referenceTitle } = DATA.ranking;
   const ends = extent(ranks.flatMap((rank) => rank.interval));
-  const scale = makeScale("log", padded("log", [Math.min(ends[0], 1), Math.max(ends[1], 1)], 0.03), [0, 220]);
+  const scale = makeScale("log", padded("log", [Math.min(ends[0], 1), Math.max(ends[1], 1)], 0.03), [0, 140]);
   const body = element("tbody");
   const show = (against) => body.replaceChildren(...ranks.map((rank, i) => {
     const ran = rank.scores.filter((score) => score !== null);
@@ -127,7 +127,7 @@ function rankingCard() {
 
 function strip({ interval: [low, middle, high], algorithm }, scale) {
   const colour = styleOf(algorithm).colour;
-  return shape("svg", { width: 220, height: 18, viewBox: "0 0 220 18", "aria-hidden": "true" },
+  return shape("svg", { width: 140, height: 18, viewBox: "0 0 140 18", "aria-hidden": "true" },
     shape("line", { class: "one", x1: scale(1), x2: scale(1), y1: 0, y2: 18 }),
     shape("line", { x1: scale(low), x2: scale(high), y1: 9, y2: 9, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.55 }),
     shape("circle", { cx: scale(middle), cy: 9, r: 4.5, fill: colour }));
