@@ -23,7 +23,15 @@ import optax
 from reproduction import chosen
 from validation_draws import losses
 
-from adamqlr.jax import Fisher, Look, Objective, Point, paper_adamqlr
+from adamqlr.jax import (
+    PAPER,
+    Damping,
+    Fisher,
+    Look,
+    Objective,
+    Point,
+    paper_adamqlr,
+)
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.algorithms.stepper import chosen_step, optax_algorithm
@@ -56,7 +64,11 @@ class CountedFisher:
 
 def counted(task: Task, settings: Settings) -> optax.GradientTransformation:
     del task
-    return paper_adamqlr(curvature=CountedFisher(), **settings)
+    damping = Damping(
+        settings["damping"], settings["damping_decrease"], settings["damping_increase"]
+    )
+    rule = dataclasses.replace(PAPER, damping=damping, rescale=settings["rescale"])
+    return paper_adamqlr(curvature=CountedFisher(), rule=rule)
 
 
 def variants(run: Run) -> Iterator[tuple[str, Run]]:

@@ -7,6 +7,7 @@ them alike; what is reported is the median over rounds of each one's time over A
 """
 
 import argparse
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable
@@ -19,9 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from adamqlr.jax import (
+    PAPER,
     Categorical,
     Fisher,
     Probe,
+    Rule,
     Subsampled,
     adamqlr,
     paper_adamqlr,
@@ -33,8 +36,10 @@ OPTIMISERS = {
     "default": adamqlr(),
     "default, quarter": adamqlr(curvature=Subsampled(Probe(), 4)),
     "paper": paper_adamqlr(),
-    "paper, no trial": paper_adamqlr(damping=None),
-    "exact, amortised": adamqlr(curvature=Subsampled(Fisher(), 4), ratio_every=10),
+    "paper, no trial": paper_adamqlr(rule=dataclasses.replace(PAPER, damping=None)),
+    "exact, amortised": adamqlr(
+        curvature=Subsampled(Fisher(), 4), rule=Rule(look_every=10)
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from torch import nn
 from torch_models import PROBLEMS, problem
 
-from adamqlr.torch import AdamQLR, Categorical, Fisher, Objective
+from adamqlr.torch import AdamQLR, Categorical, Fisher, Objective, Rule
 
 Step = Callable[[], Any]
 
@@ -48,7 +48,9 @@ STEPS: dict[str, Callable[..., Step]] = {
     "Adam": adam_step,
     "probe": qlr_step,
     "exact": lambda *data: qlr_step(*data, curvature=Fisher()),
-    "exact, no trial": lambda *data: qlr_step(*data, curvature=Fisher(), damping=None),
+    "exact, no trial": lambda *data: qlr_step(
+        *data, curvature=Fisher(), rule=Rule(damping=None)
+    ),
 }
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 from sklearn.datasets import load_diabetes
 
-from adamqlr.jax import Gaussian, Objective, adamqlr
+from adamqlr.jax import Gaussian, Objective, adamqlr, train_step
 
 
 def main():
@@ -24,14 +24,10 @@ def main():
     @jax.jit
     def step(params, state):
         objective = Objective(predict, Gaussian(), x, y)
-        value, grad = jax.value_and_grad(objective)(params)
-        updates, state = optimiser.update(
-            grad, state, params, value=value, grad=grad, value_fn=objective
-        )
-        return optax.apply_updates(params, updates), state, value
+        return train_step(optimiser, objective, params, state)
 
     for i in range(60):
-        params, state, loss = step(params, state)
+        params, state, loss, _ = step(params, state)
         if i % 20 == 19:
             info = optax.tree.get(state, "info")
             print(f"step {i + 1}: loss {loss:.4f}, step size {info.step_size:.3g}")

@@ -32,8 +32,11 @@ def step(net, optimiser, x, y):
         return copy(x), nnx.split(copy, nnx.Param, ...)[2]
 
     objective = Objective(predict, Categorical(), x, y, has_aux=True)
-    (value, rest), grad = jax.value_and_grad(objective.with_aux, has_aux=True)(params)
-    optimiser.update(net, grad, value=value, grad=grad, value_fn=objective)
+    gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
+    (value, (outputs, rest)), grad = gradient(params)
+    optimiser.update(
+        net, grad, value=value, grad=grad, value_fn=objective, outputs=outputs
+    )
     nnx.update(net, rest)
     return value
 

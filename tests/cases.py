@@ -1,9 +1,21 @@
-"""Small problems that the tests share: an objective and parameters, by name."""
+"""Small problems that the tests share, and steps on them."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 
-from adamqlr.jax import Bernoulli, Categorical, Gaussian, Objective, Poisson
+from adamqlr.jax import (
+    PAPER,
+    Bernoulli,
+    Categorical,
+    Fisher,
+    Gaussian,
+    Objective,
+    Poisson,
+    adamqlr,
+    train_step,
+)
 
 BATCH, FEATURES, WIDTH = 6, 3, 2
 
@@ -107,3 +119,36 @@ def double(case):
 def rosenbrock(params):
     x, y = params
     return (1 - x) ** 2 + 100 * (y - x**2) ** 2
+
+
+def linear_regression(weights=None):
+    """A quadratic loss, for which the Fisher model is exact."""
+    x = _normal(0, 16, 3)
+    y = x @ jnp.array([[1.0], [-2.0], [0.5]]) + 0.3
+    objective = Objective(lambda w, x: x @ w, Gaussian(), x, y, weights)
+    return objective, jnp.zeros((3, 1))
+
+
+def plain(optimiser=adamqlr, *base, curvature=Fisher(), **settings):  # noqa: B008
+    """The rule by itself: exact curvature of each batch alone, and no budget."""
+    rule = dataclasses.replace(PAPER, **settings)
+    return optimiser(*base, curvature=curvature, rule=rule)
+
+
+def one_step(optimiser, objective, params):
+    """The parameters and the state after a first step."""
+    step = jax.jit(lambda *carry: train_step(optimiser, objective, *carry)[:2])
+    return step(params, optimiser.init(params))
+
+
+def many_steps(optimiser, objective, params, steps):
+    """The last parameters, and the state after each step."""
+
+    def body(carry, _):
+        params, state, *_ = train_step(optimiser, objective, *carry)
+        return (params, state), state
+
+    start = (params, optimiser.init(params))
+    scan = jax.jit(lambda start: jax.lax.scan(body, start, length=steps))
+    (params, _), states = scan(start)
+    return params, states

@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from adamqlr.jax import Bernoulli, Categorical, Gaussian, Poisson
+from adamqlr.jax import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Huber,
+    Laplace,
+    Poisson,
+)
 
 
 def possible_targets(likelihood, outputs) -> tuple[jax.Array, jax.Array]:
@@ -29,18 +37,62 @@ def possible_targets(likelihood, outputs) -> tuple[jax.Array, jax.Array]:
             return outputs + grid(nodes), probabilities
         case Poisson():
             counts = grid(range(40))
-            log_p = jax.scipy.stats.poisson.logpmf(counts, jnp.exp(outputs))
+            rates = jnp.exp(outputs) if likelihood.log_rate else outputs
+            log_p = jax.scipy.stats.poisson.logpmf(counts, rates)
             return counts, jnp.exp(jnp.sum(log_p, axis=-1))
+        case Laplace():
+            nodes, weights = _two_tails(0.0)
+            probabilities = jnp.prod(grid(weights / weights.sum()), axis=-1)
+            return outputs + likelihood.deviation * grid(nodes), probabilities
+        case Huber():
+            inner, lengths = np.polynomial.legendre.leggauss(20)
+            outer, tails = _two_tails(1.0)
+            weights = np.append(lengths * np.exp(-(inner**2) / 2), np.exp(-0.5) * tails)
+            probabilities = jnp.prod(grid(weights / weights.sum()), axis=-1)
+            errors = grid(np.append(inner, outer))
+            return outputs + likelihood.delta * errors, probabilities
         case _:
             raise TypeError(f"no list of targets for {likelihood}")
 
 
+def _two_tails(start):
+    """Nodes and weights for exp(start - |r|) beyond start, on both sides."""
+    nodes, weights = np.polynomial.laguerre.laggauss(5)
+    return np.append(-start - nodes, start + nodes), np.append(weights, weights)
+
+
+def nat(likelihood) -> float:
+    """What one nat is of a loss that is no negative log-likelihood as it stands."""
+    match likelihood:
+        case Laplace():
+            return likelihood.deviation
+        case Huber():
+            return likelihood.delta**2
+        case _:
+            return 1.0
+
+
 def output_fisher(likelihood, outputs) -> jax.Array:
-    """E[score score'] of one example, by enumeration of its targets."""
+    """E[score score'] of one example, by enumeration of its targets.
+
+    Scores are the loss's gradients; times the nat, it is that of the loss.
+    """
     targets, probabilities = possible_targets(likelihood, outputs)
     score = jax.grad(lambda z, y: likelihood.loss(z[None], y[None])[0])
     scores = jax.vmap(score, in_axes=(None, 0))(outputs, targets)
-    return jnp.einsum("k,ki,kj->ij", probabilities, scores, scores)
+    fisher = jnp.einsum("k,ki,kj->ij", probabilities, scores, scores)
+    return fisher / nat(likelihood)
+
+
+def heteroscedastic_fisher(mean, variance) -> jax.Array:
+    """The same for outputs (mean, variance) of one number, by Gauss-Hermite."""
+    likelihood = HeteroscedasticGaussian()
+    nodes, weights = np.polynomial.hermite_e.hermegauss(5)
+    targets = mean + jnp.sqrt(variance) * nodes
+    loss = lambda z, y: likelihood.loss((z[:1, None], z[1:, None]), y[None, None])[0]
+    score = jax.vmap(jax.grad(loss), in_axes=(None, 0))
+    scores = score(jnp.stack([mean, variance]), targets)
+    return jnp.einsum("k,ki,kj->ij", weights / weights.sum(), scores, scores)
 
 
 def output_hessian(likelihood, outputs, target) -> jax.Array:
@@ -86,6 +138,19 @@ def dense_gauss_newton(objective, params) -> jax.Array:
     )
     weights = _flat_weights(objective, len(outputs))
     return jnp.einsum("n,nia,nij,njb->ab", weights, jacobians, hessians, jacobians)
+
+
+def batch_gauss_newton(objective, params) -> jax.Array:
+    """J' H J of the whole batch at once, with H the Hessian of its mean loss.
+
+    No example is told from another: any shape of outputs, weights and divisors will do.
+    """
+    theta, unravel = ravel_pytree(params)
+    outputs, unravel_outputs = ravel_pytree(objective.outputs(params))
+    flat = lambda theta: ravel_pytree(objective.outputs(unravel(theta)))[0]
+    hessian = jax.hessian(lambda z: objective.loss(unravel_outputs(z)))(outputs)
+    jacobian = jax.jacobian(flat)(theta)
+    return jacobian.T @ hessian @ jacobian
 
 
 @functools.partial(jax.jit, static_argnums=0)

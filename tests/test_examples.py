@@ -1,4 +1,4 @@
-"""Every example and every Python block of the README runs."""
+"""Every example and every Python block of the README and of whole pages runs."""
 
 import pathlib
 import re
@@ -9,7 +9,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PAGES = [ROOT / "README.md", ROOT / "docs" / "losses.md"]
+BLOCKS = [
+    block
+    for page in PAGES
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+]
 
 
 @pytest.mark.slow
@@ -20,5 +25,5 @@ def test_example_runs(example, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS)
-def test_readme_block_runs(block, tmp_path):
+def test_block_of_a_page_runs(block, tmp_path):
     subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True)

@@ -1,4 +1,7 @@
-"""The same small networks in torch and in JAX, on shared numbers, in float64."""
+"""The same small networks in torch and in JAX, on shared numbers, in float64.
+
+And a smaller one in float32, for all that needs no JAX beside it.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -146,3 +149,30 @@ def jax_objective(case):
         predict, getattr(in_jax, likelihood)(), *map(as_array, (x, y, weights))
     )
     return objective, params
+
+
+def batch(classes=3, features=4, examples=16):
+    torch.manual_seed(0)
+    return torch.randn(examples, features), torch.arange(examples) % classes
+
+
+def small_net():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def trained(model, optimiser, x, y, steps=5, likelihood=None):
+    """The losses of some steps, which must fall."""
+    likelihood = likelihood or in_torch.Categorical()
+    losses = [
+        optimiser.step(in_torch.Objective(model, likelihood, x, y)).item()
+        for _ in range(steps)
+    ]
+    assert losses[-1] < losses[0]
+    return losses
+
+
+def set_reach(optimiser, reach):
+    """Have probes start from a distance at which differences keep their digits."""
+    for group in optimiser.param_groups:
+        group["memory_reach"] = reach

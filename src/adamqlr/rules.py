@@ -6,16 +6,19 @@ $$M(\alpha) = f - \alpha\, g^\top d
     + \tfrac12 \alpha^2\, d^\top (C + \lambda I)\, d,$$
 
 with $g$ the gradient, $C$ the curvature and $\lambda$ the damping. Every function here
-is written with operators alone, so that it takes Python floats, JAX scalars and torch
-scalars alike, and each equation of the method stands in the project once.
+takes Python floats, NumPy scalars, JAX scalars and torch scalars alike and answers in
+the precision it was given, so that each equation of the method stands in the project
+once. Infinities and NaN go through as IEEE 754 has it: nothing raises.
 """
 
 import enum
-from collections.abc import Mapping
+import functools
+import math
 from typing import Any
 
-# Floats, JAX scalars and torch scalars have no common type to name.
+# Floats, NumPy scalars, JAX scalars and torch scalars have no common type to name.
 Scalar = Any
+Truth = Any
 
 # The reduction ratios between which the model is neither trusted more nor less
 # (Clarke and Hernández-Lobato 2024, equation 2, after Levenberg and Marquardt).
@@ -31,7 +34,33 @@ class Limit(enum.IntEnum):
 
     MODEL = 0
     KL_BUDGET = 1
-    MAX_STEP_SIZE = 2
+
+
+@functools.singledispatch
+def where(condition: Truth, then: Scalar, otherwise: Scalar) -> Scalar:
+    """One of two scalars, by a condition.
+
+    A plain condition is decided at once. Front ends register their own selection for
+    conditions that are arrays, whose value may not be known yet.
+    """
+    return then if condition else otherwise
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two scalars; NaN if either is."""
+    # Of two numbers one is no smaller than the other; only NaN reaches the sum.
+    return where(a >= b, a, where(b > a, b, a + b))
+
+
+def is_finite(value: Scalar) -> Truth:
+    """Whether a scalar is neither infinite nor NaN."""
+    return abs(value) < math.inf
+
+
+def quotient(numerator: Scalar, denominator: Scalar) -> Scalar:
+    """Of two scalars; an infinity by zero, where plain Python would raise."""
+    zero = denominator == 0
+    return where(zero, numerator * math.inf, numerator / where(zero, 1, denominator))
 
 
 def bend(curvature: Scalar, damping: Scalar, square_norm: Scalar) -> Scalar:
@@ -45,26 +74,12 @@ def step_size(slope: Scalar, bend: Scalar) -> Scalar:
     The update is $-\alpha d$. A slope of zero gives zero, also where the bend is zero
     too (a direction of zeros, as from dead units).
     """
-    flat = slope == 0
-    return slope / (bend + flat * (1 + abs(bend)))
+    return where(slope == 0, slope, quotient(slope, bend))
 
 
 def running_mean(mean: Scalar, value: Scalar, decay: Scalar) -> Scalar:
     """Exponential mean of what was seen so far; a mean of zero has seen nothing."""
-    begun = mean != 0
-    weight = 1 - begun * decay
-    return mean * (1 - weight) + value * weight
-
-
-def steadied(curvature: Scalar, mean: Scalar) -> Scalar:
-    """The larger of a curvature and its running mean.
-
-    A small batch is often one that the network has learnt already: its outputs hardly
-    answer to a step, whatever the step does to all other examples. Steps that such a
-    batch would let through are held by the curvature of the batches before.
-    """
-    rarer = curvature < mean
-    return curvature * (1 - rarer * 1) + mean * rarer
+    return where(mean == 0, value, decay * mean + (1 - decay) * value)
 
 
 def least_curvature(slope: Scalar, height: Scalar) -> Scalar:
@@ -78,10 +93,11 @@ def least_curvature(slope: Scalar, height: Scalar) -> Scalar:
 
     Args:
         slope: $g^\top d$.
-        height: $f - f_*$, of the loss above the least that the targets allow.
+        height: $f - f_*$, of the loss above the least that the targets allow. A loss
+            at its lowest (rounding may put it below) demands nothing.
     """
-    above = (height > 0) * 1
-    return above * slope * slope / (2 * above * height + (1 - above))
+    above = height > 0
+    return where(above, slope * slope / (2 * where(above, height, 1)), 0 * slope)
 
 
 def pooled_variance(
@@ -100,7 +116,7 @@ def pooled_variance(
         batch_variance: of the batch.
         share: of the batch in all examples. Chan, Golub and LeVeque 1983.
     """
-    between = share * (1 - share) * (batch_mean - mean) ** 2
+    between = share * (1 - share) * (batch_mean - mean) * (batch_mean - mean)
     return (1 - share) * variance + share * batch_variance + between
 
 
@@ -111,7 +127,7 @@ def dispersion(variance: Scalar, error: Scalar) -> Scalar:
     the errors are larger than that (targets far from zero, or all the same; a network
     that starts far off), the errors are.
     """
-    return steadied(variance, error)
+    return maximum(variance, error)
 
 
 def kl_divergence(
@@ -127,7 +143,7 @@ def kl_divergence(
         curvature: $d^\top C d$ of a loss that is $\phi$ times a number of nats.
         dispersion: $\phi$.
     """
-    return step_size * step_size * abs(curvature) / (2 * dispersion)
+    return quotient(step_size * step_size * abs(curvature), 2 * dispersion)
 
 
 def kl_allowance(budget: Scalar, decay: Scalar, seen: Scalar) -> Scalar:
@@ -138,18 +154,18 @@ def kl_allowance(budget: Scalar, decay: Scalar, seen: Scalar) -> Scalar:
         decay: $p$; zero for an allowance that stays.
         seen: $n$, examples seen so far, those of this batch among them.
     """
-    return budget / seen**decay
+    return quotient(budget, seen**decay)
 
 
 def excess(divergence: Scalar, allowed: Scalar) -> Scalar:
     """How many times too long a step of such a divergence is; 0 for no divergence."""
-    return (divergence / (allowed + (divergence == 0))) ** 0.5
+    none = divergence == 0
+    return where(none, divergence, quotient(divergence, allowed)) ** 0.5
 
 
 def shortened(step_size: Scalar, excess: Scalar) -> Scalar:
     """Divide a step size by its `excess` over a limit, where that is above 1."""
-    within = excess <= 1
-    return step_size / (within * 1 + excess * (excess > 1))
+    return where(excess > 1, step_size / where(excess > 1, excess, 1), step_size)
 
 
 def predicted_change(step_size: Scalar, slope: Scalar, bend: Scalar) -> Scalar:
@@ -173,8 +189,9 @@ def change_at(
         distance: $h$.
         change: $\Delta f(h) = f(\theta - h d) - f(\theta)$.
     """
-    stretch = step_size / distance
-    return -step_size * slope + stretch * stretch * (change + distance * slope)
+    stretch = quotient(step_size, distance)
+    parabola = -step_size * slope + stretch * stretch * (change + distance * slope)
+    return where(step_size == distance, change, parabola)
 
 
 def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Scalar:
@@ -191,10 +208,20 @@ def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Sc
         predicted: the model's `predicted_change` for the same $\alpha$.
         resolution: the size of rounding errors in `change`.
     """
-    hidden = (abs(predicted) <= resolution) * (abs(change) <= resolution)
-    known = 1 - hidden * 1
-    answer = hidden * (1 - (predicted == 0) / 2)
-    return (change * known + answer) / (predicted * known + hidden * 1)
+    hidden = (abs(predicted) <= resolution) & (abs(change) <= resolution)
+    answer = where(predicted == 0, 0.5, 1.0)
+    return where(hidden, answer, quotient(change, predicted))
+
+
+def averaging_weight(count: Scalar, power: Scalar) -> Scalar:
+    r"""Of the newest iterate in a mean that weighs the t-th like $t^p$.
+
+    $$m_t = m_{t-1} + \frac{p + 1}{p + t}\, (\theta_t - m_{t-1})$$
+
+    About the last $1 / (p + 1)$ of all iterates count, however many they are, so that
+    nobody has to say when training ends (Shamir and Zhang 2013).
+    """
+    return quotient(power + 1, power + count)
 
 
 def next_damping(
@@ -208,70 +235,9 @@ def next_damping(
         \lambda & \text{otherwise, also where } \rho \text{ was not measured (NaN)}
     \end{cases}$$
 
-    and never below `floor`.
+    and never below `floor` or above `DAMPING_CEILING`.
     """
-    trusted = damping * decrease ** (ratio > TRUST_ABOVE)
-    damping = trusted * increase ** (ratio < TRUST_BELOW)
-    damping = damping * (damping > floor) + floor * (damping <= floor)
-    ceiling = DAMPING_CEILING
-    return damping * (damping < ceiling) + ceiling * (damping >= ceiling)
-
-
-# Lowest and highest value of each setting, and whether the lowest itself is too low.
-_RANGES = {
-    "damping": (0, float("inf"), True),
-    "damping_decrease": (0, 1, True),
-    "damping_increase": (1, float("inf"), False),
-    "damping_floor": (0, float("inf"), False),
-    "rescale": (0, float("inf"), True),
-    "max_step_size": (0, float("inf"), True),
-    "kl_budget": (0, float("inf"), True),
-    "kl_decay": (0, 1, False),
-    "curvature_decay": (0, 1, False),
-    "ratio_every": (1, float("inf"), False),
-}
-_MAY_BE_NONE = {"damping", "max_step_size", "kl_budget", "curvature_decay"}
-
-
-def check_settings(settings: Mapping[str, Scalar]) -> None:
-    """Refuse settings of the rule that are out of range; others are not looked at.
-
-    Raises:
-        ValueError: one is outside its range.
-        TypeError: one is no number at all.
-    """
-    for name, (low, high, open_low) in _RANGES.items():
-        value = settings[name]
-        if value is None and name in _MAY_BE_NONE:
-            continue
-        if value is None or isinstance(value, str):
-            raise TypeError(f"{name} must be a number, got {value!r}")
-        check_range(name, value, low, high, open_low=open_low)
-
-
-def check_range(
-    name: str,
-    value: Scalar,
-    low: float,
-    high: float = float("inf"),
-    *,
-    open_low: bool = False,
-    open_high: bool = False,
-) -> None:
-    """Refuse a setting outside its range, naming argument, value and range.
-
-    Only plain numbers are looked at: a traced value has no number yet.
-
-    Raises:
-        ValueError: `value` is outside the range or not a number.
-    """
-    if not isinstance(value, int | float):
-        return
-    above = value > low if open_low else value >= low
-    open_high = open_high or high == float("inf")
-    below = value < high if open_high else value <= high
-    if not (above and below):
-        left, right = "(" if open_low else "[", ")" if open_high else "]"
-        raise ValueError(
-            f"{name} must lie in {left}{low:g}, {high:g}{right}, got {value!r}"
-        )
+    trusted = where(ratio > TRUST_ABOVE, damping * decrease, damping)
+    damping = where(ratio < TRUST_BELOW, damping * increase, trusted)
+    damping = where(damping > floor, damping, floor)
+    return where(damping < DAMPING_CEILING, damping, DAMPING_CEILING)

@@ -25,6 +25,8 @@ def test_rules_import_no_framework():
 ARROWS = {
     "jax": [
         "likelihoods",
+        "robust",
+        "heads",
         "memory",
         "state",
         "objective",
@@ -36,8 +38,10 @@ ARROWS = {
     ],
     "torch": [
         "likelihoods",
-        "memory",
+        "robust",
         "losses",
+        "heads",
+        "memory",
         "objective",
         "replay",
         "point",

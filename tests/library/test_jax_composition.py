@@ -9,31 +9,41 @@ from flax import nnx
 
 from adamqlr.jax import (
     Categorical,
+    Damping,
     Fisher,
     Gaussian,
+    KLBudget,
     Objective,
     Probe,
     QLRState,
+    Rule,
     Subsampled,
     adamqlr,
     qlr,
     sgdqlr,
+    train_step,
 )
 from cases import CASES, mlp, mlp_params
 
+
+def rescaled(rescale):
+    """As a function of its number, which optax then injects or schedules."""
+    return adamqlr(rule=Rule(rescale=rescale))
+
+
 VARIANTS = {
     "adamqlr": adamqlr(),
-    "undamped": adamqlr(damping=None),
+    "undamped": adamqlr(rule=Rule(damping=None)),
     "sgdqlr": sgdqlr(momentum=0.9),
-    "amortised": adamqlr(curvature=Subsampled(Fisher(), 2), ratio_every=3),
+    "amortised": adamqlr(curvature=Subsampled(Fisher(), 2), rule=Rule(look_every=3)),
     "exact": adamqlr(curvature=Fisher()),
     "probed on a part": adamqlr(curvature=Subsampled(Probe(), 2)),
     "around a whole optimiser": qlr(optax.rmsprop(0.1)),
-    "limited": adamqlr(max_step_size=1e-2, rescale=0.5),
+    "limited": adamqlr(rule=Rule(budget=KLBudget(1e-3), rescale=0.5)),
     "after clipping and weight decay": optax.chain(
         optax.clip_by_global_norm(0.1), optax.add_decayed_weights(1e-2), adamqlr()
     ),
-    "with injected hyperparameters": optax.inject_hyperparams(adamqlr)(damping=1e-2),
+    "with injected hyperparameters": optax.inject_hyperparams(rescaled)(rescale=0.5),
     "applied if finite": optax.apply_if_finite(adamqlr(), 3),
 }
 each_variant = pytest.mark.parametrize("variant", VARIANTS)
@@ -45,11 +55,8 @@ def make_step(optimiser, traces=None):
             traces.append(1)
         params, state = carry
         objective = Objective(mlp, Gaussian(), *batch)
-        value, grad = jax.value_and_grad(objective)(params)
-        updates, state = optimiser.update(
-            grad, state, params, value=value, grad=grad, value_fn=objective
-        )
-        return (optax.apply_updates(params, updates), state), value
+        params, state, loss, _ = train_step(optimiser, objective, params, state)
+        return (params, state), loss
 
     return step
 
@@ -90,7 +97,7 @@ def test_scan_equals_a_loop(variant):
 
 
 def test_vmap_over_seeds_equals_each_alone():
-    optimiser = adamqlr(ratio_every=2)
+    optimiser = adamqlr(rule=Rule(look_every=2))
     step = make_step(optimiser)
 
     def train(shift):
@@ -129,7 +136,7 @@ def test_parameters_of_every_float_type_train(dtype, x64):
     assert len(traces) == 1
     assert losses[-1] < losses[0] / 2
     assert {leaf.dtype.name for leaf in jax.tree.leaves(carry[0])} == {dtype}
-    scalars = carry[1].damping.dtype, carry[1].info.step_size.dtype
+    scalars = carry[1].memory.damping.dtype, carry[1].info.step_size.dtype
     assert {s.name for s in scalars} == {"float64" if dtype == "float64" else "float32"}
 
 
@@ -140,29 +147,32 @@ def test_state_is_adams_and_twenty_scalars():
     assert size(adamqlr().init(params)) - size(adam) < 81
 
 
-def test_a_traced_setting_compiles_nothing_new():
+def test_a_sweep_over_traced_settings_compiles_one_program():
     traces = []
 
     @jax.jit
-    def loss_after(damping, decrease, increase, rescale):
-        optimiser = adamqlr(
-            damping=damping,
-            damping_decrease=decrease,
-            damping_increase=increase,
-            rescale=rescale,
-        )
+    def loss_after(initial, nats, decay, rescale):
+        rule = Rule(Damping(initial), KLBudget(nats), decay, rescale)
+        optimiser = adamqlr(rule=rule)
         step = make_step(optimiser, traces)
         start = (mlp_params(), optimiser.init(mlp_params()))
         return jax.lax.scan(step, start, batches())[1][-1]
 
-    losses = [loss_after(d, 0.5, 2.0, 1.0) for d in (1e-3, 10.0, 1.0)]
+    settings = [
+        (1e-3, 0.005, 0.9, 1.0),
+        (10.0, 0.005, 0.9, 1.0),
+        (1e-3, 0.001, 0.9, 1.0),
+        (1e-3, 0.005, 0.5, 1.0),
+        (1e-3, 0.005, 0.9, 0.5),
+    ]
+    losses = [loss_after(*each) for each in settings]
     assert len(traces) == 1
-    assert len({float(loss) for loss in losses}) == 3
+    assert len({float(loss) for loss in losses}) == len(settings)
 
 
 def test_an_injected_setting_can_be_scheduled():
     schedule = optax.linear_schedule(1.0, 0.1, 4)
-    optimiser = optax.inject_hyperparams(adamqlr)(rescale=schedule)
+    optimiser = optax.inject_hyperparams(rescaled)(rescale=schedule)
     step = jax.jit(make_step(optimiser))
     carry, seen = (mlp_params(), optimiser.init(mlp_params())), []
     for batch in zip(*batches(5), strict=True):
@@ -217,10 +227,11 @@ def test_flax_nnx_optimizer_trains():
             return outputs, nnx.state(net, nnx.BatchStat)
 
         objective = Objective(predict, Categorical(), x, y, has_aux=True)
-        (value, new_rest), grad = jax.value_and_grad(objective.with_aux, has_aux=True)(
-            params
+        gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
+        (value, (outputs, new_rest)), grad = gradient(params)
+        optimiser.update(
+            model, grad, value=value, grad=grad, value_fn=objective, outputs=outputs
         )
-        optimiser.update(model, grad, value=value, grad=grad, value_fn=objective)
         nnx.update(model, new_rest)
         return value
 

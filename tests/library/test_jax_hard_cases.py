@@ -8,8 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-from adamqlr.jax import Categorical, Gaussian, Objective, adamqlr, qlr
-from cases import mlp, mlp_params
+from adamqlr.jax import Categorical, Gaussian, Objective, adamqlr, qlr, train_step
+from cases import many_steps, mlp, mlp_params, one_step
 
 EXAMPLES = 128
 X = jax.random.normal(jax.random.key(0), (EXAMPLES, 3))
@@ -28,11 +28,7 @@ def _trained(params, data, keys, kind, rule, batch):
         params, state = carry
         rows = jax.random.randint(key, (batch,), 0, len(data[0]))
         objective = Objective(mlp, KINDS[kind], *[part[rows] for part in data])
-        value, grad = jax.value_and_grad(objective)(params)
-        updates, state = rule.update(
-            grad, state, params, value=value, grad=grad, value_fn=objective
-        )
-        params = optax.apply_updates(params, updates)
+        params, state, *_ = train_step(rule, objective, params, state)
         return (params, state), Objective(mlp, KINDS[kind], *data)(params)
 
     (params, _), losses = jax.lax.scan(step, (params, rule.init(params)), keys)
@@ -66,16 +62,7 @@ def test_the_targets_unit_does_not_change_the_answer(unit):
     optimiser, params = adamqlr(), jnp.zeros((3, 2))
     objective = Objective(predict, Gaussian(), X, unit * Y)
 
-    def step(carry, _):
-        params, state = carry
-        value, grad = jax.value_and_grad(objective)(params)
-        updates, state = optimiser.update(
-            grad, state, params, value=value, grad=grad, value_fn=objective
-        )
-        return (optax.apply_updates(params, updates), state), None
-
-    start = (params, optimiser.init(params))
-    (params, _), _ = jax.lax.scan(step, start, length=150)
+    params, _ = many_steps(optimiser, objective, params, 150)
     best = unit * jnp.linalg.lstsq(X, Y)[0]
     np.testing.assert_allclose(params, best, rtol=0.02, atol=0.02 * unit)
 
@@ -161,22 +148,14 @@ def test_micro_batches_make_the_step_of_the_whole_batch():
     ).reshape(-1, 2)
 
     def stepped(predict):
-        rule, params = adamqlr(), mlp_params()
         objective = Objective(predict, Gaussian(), X, Y)
-        value, grad = jax.value_and_grad(objective)(params)
-        return rule.update(
-            grad, rule.init(params), params, value=value, grad=grad, value_fn=objective
-        )[1].info
+        return one_step(adamqlr(), objective, mlp_params())[1].info
 
     np.testing.assert_allclose(stepped(parts)[:6], stepped(mlp)[:6], rtol=1e-3)
 
 
 def test_dead_units_leave_the_parameters_alone():
     dead = lambda params, x: jax.nn.relu(x @ params["w"] - 100.0) @ params["w"].T
-    params, rule = {"w": jnp.ones((3, 3))}, adamqlr()
-    objective = Objective(dead, Gaussian(), X, X)
-    value, grad = jax.value_and_grad(objective)(params)
-    updates, state = rule.update(
-        grad, rule.init(params), params, value=value, grad=grad, value_fn=objective
-    )
-    assert not state.info.rejected and not jnp.any(updates["w"])
+    params, objective = {"w": jnp.ones((3, 3))}, Objective(dead, Gaussian(), X, X)
+    new, state = one_step(adamqlr(), objective, params)
+    assert not state.info.rejected and (new["w"] == params["w"]).all()

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from adamqlr.jax import Gaussian, adamqlr, paper_adamqlr, trainer
-from cases import mlp, mlp_params
+from adamqlr.jax import Damping, Gaussian, Objective, adamqlr, train_step, trainer
+from cases import mlp, mlp_params, plain, rosenbrock
 
 X = jax.random.normal(jax.random.key(0), (32, 3))
 Y = jnp.sin(X[:, :2])
@@ -58,7 +58,7 @@ def noisy(params, x, key):
 
 
 def test_one_step_sees_one_mask_and_the_next_another():
-    init, step = trainer(noisy, Gaussian(), paper_adamqlr(damping=1e-6))
+    init, step = trainer(noisy, Gaussian(), plain(damping=Damping(1e-6)))
     start, key = mlp_params(), jax.random.key(3)
     params, state = jax.jit(step)(start, init(start, key=key), (X, Y))
     next_key, mask_key = jax.random.split(key)
@@ -83,3 +83,51 @@ def test_the_step_compiles_once():
     for _ in range(3):
         params, state = compiled(params, state, (X, Y))
     assert len(traces) == first
+
+
+def counting(calls):
+    """A network that counts how often it is traced."""
+
+    def model(params, x):
+        calls.append(1)
+        return mlp(params, x)
+
+    return model
+
+
+def test_a_step_evaluates_the_model_twice():
+    """For the gradient and at the probe; neither budget nor loss need another."""
+    calls = []
+    objective, optimiser = Objective(counting(calls), Gaussian(), X, Y), adamqlr()
+    state = optimiser.init(mlp_params())
+    jax.make_jaxpr(lambda *carry: train_step(optimiser, objective, *carry))(
+        mlp_params(), state
+    )
+    assert len(calls) == 2
+    init, step = trainer(counting(calls), Gaussian())
+    jax.make_jaxpr(step)(mlp_params(), init(mlp_params()), (X, Y))
+    assert len(calls) == 4
+
+
+def test_a_step_is_gradient_update_and_apply():
+    objective, optimiser = Objective(mlp, Gaussian(), X, Y), adamqlr()
+    params, state = mlp_params(), optimiser.init(mlp_params())
+    found = train_step(optimiser, objective, params, state)
+    value, grad = jax.value_and_grad(objective)(params)
+    updates, state = optimiser.update(
+        grad, state, params, value=value, grad=grad, value_fn=objective
+    )
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5),
+        found,
+        (optax.apply_updates(params, updates), state, value, None),
+    )
+
+
+def test_a_step_takes_any_optimiser_and_any_function():
+    params, optimiser = jnp.array([1.0, -1.0]), optax.lbfgs()
+    state = optimiser.init(params)
+    step = jax.jit(lambda *carry: train_step(optimiser, rosenbrock, *carry))
+    for _ in range(40):
+        params, state, loss, aux = step(params, state)
+    assert loss < 1e-3 and aux is None

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from adamqlr import rules
+from adamqlr.settings import check_range
 from oracles import brute_force_minimum
 
 
@@ -92,7 +93,18 @@ def test_a_change_hidden_by_rounding_is_no_reason_to_distrust():
     assert rules.reduction_ratio(0.0, -1e-3, resolution=1e-7) == 0
 
 
+def test_pooled_variance_is_that_of_the_pool():
+    a, b = np.array([1.0, 5.0, 2.0]), np.array([40.0, 44.0])
+    found = rules.pooled_variance(a.mean(), a.var(), b.mean(), b.var(), 2 / 5)
+    assert found == pytest.approx(np.concatenate([a, b]).var())
+
+
+def test_a_running_mean_begins_with_what_it_sees_first():
+    assert rules.running_mean(0.0, 3.0, 0.9) == 3.0
+    assert rules.running_mean(3.0, 5.0, 0.9) == pytest.approx(3.2)
+
+
 @pytest.mark.parametrize("value", [-1, 0, math.nan, math.inf])
 def test_a_bad_setting_is_named_with_its_value_and_range(value):
     with pytest.raises(ValueError, match=rf"pace must lie in \(0, 1\], got {value}"):
-        rules.check_range("pace", value, 0, 1, open_low=True)
+        check_range("pace", value, 0, 1, open_low=True)

@@ -125,7 +125,7 @@ def test_weights_average_loss_gradient_and_curvature_alike():
         point, direction = start(objective)
         bend = Fisher().look(point, direction, 1.0).curvature
         grads = [param.grad.clone() for param in point.params]
-        answers.append((point.loss, point.examples(), bend, *grads))
+        answers.append((point.loss, point.batch().examples, bend, *grads))
     for a, b in zip(*answers, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
@@ -134,7 +134,7 @@ def test_a_batch_of_masked_examples_has_loss_and_curvature_zero():
     model, x = nn.Linear(3, 4), torch.randn(8, 3)
     objective = Objective(model, Gaussian(), x, torch.zeros(8, 4), torch.zeros(8))
     point, direction = start(objective)
-    assert point.loss == 0 and point.examples() == 1
+    assert point.loss == 0 and point.batch().examples == 1
     assert Fisher().look(point, direction, 1.0).curvature == 0
 
 

@@ -16,15 +16,15 @@ from adamqlr.torch import (
     Probe,
     direction_of,
 )
-from torch_cases import torch_objective
+from torch_cases import set_reach, torch_objective
 
 MLP_CASE = "MLP, categorical"
 
 
 def run(objective, optimiser, steps=20):
     """What each step did; probes start from a common reach."""
-    for group in optimiser.param_groups:
-        group["reach"] = group["reach"] or 0.01
+    if optimiser.param_groups[0]["memory_reach"] == 0:
+        set_reach(optimiser, 0.01)
     infos = []
     for _ in range(steps):
         optimiser.step(objective)
@@ -54,7 +54,7 @@ def test_around_adam_it_is_adamqlr(name, curvature):
 
 def test_around_sgd_it_is_sgdqlr():
     ours, theirs = torch_objective(MLP_CASE), torch_objective(MLP_CASE)
-    optimiser = SGDQLR(ours.model.parameters(), 0.9, curvature=Fisher())
+    optimiser = SGDQLR(ours.model.parameters(), momentum=0.9, curvature=Fisher())
     wrapper = around(theirs, torch.optim.SGD, Fisher(), lr=1.0, momentum=0.9)
     infos = zip(run(ours, optimiser), run(theirs, wrapper), strict=True)
     for info, other in infos:

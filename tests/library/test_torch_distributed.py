@@ -15,6 +15,7 @@ from adamqlr.torch import (
     Objective,
     Probe,
 )
+from torch_cases import set_reach
 
 # Processes with unequal shares of the weights, the second in two micro-batches.
 SHARES = [slice(0, 8), slice(8, 24)]
@@ -41,7 +42,7 @@ def make_model():
 def steps(model, objective, curvature):
     """The parameters and the last step's info, after a few."""
     optimiser = AdamQLR(model.parameters(), curvature=curvature)
-    optimiser.param_groups[0]["reach"] = 0.01
+    set_reach(optimiser, 0.01)
     for _ in range(5):
         optimiser.step(objective)
     return [p.detach().clone() for p in model.parameters()], tuple(optimiser.info)

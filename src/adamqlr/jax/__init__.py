@@ -5,56 +5,68 @@ from adamqlr.jax.curvature import (
     Fisher,
     GaussNewton,
     Hessian,
-    Look,
     OutputMetric,
     Point,
     Probe,
     Subsampled,
-    Trial,
 )
+from adamqlr.jax.heads import Heads
 from adamqlr.jax.likelihoods import (
     Bernoulli,
     Categorical,
     Gaussian,
+    HeteroscedasticGaussian,
     Likelihood,
     Poisson,
-    Scale,
 )
-from adamqlr.jax.memory import Seen
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr, paper_adamqlr, sgdqlr
-from adamqlr.jax.state import QLRState, StepInfo
-from adamqlr.jax.training import Trainer, TrainingState, trainer
-from adamqlr.jax.transform import qlr
+from adamqlr.jax.robust import Huber, Laplace
+from adamqlr.jax.training import Trainer, TrainingState, TrainStep, train_step, trainer
+from adamqlr.jax.transform import QLRState, evaluation_params, qlr
 from adamqlr.rules import Limit
+from adamqlr.settings import PAPER, Average, Damping, KLBudget, Rule
+from adamqlr.step import Look, Memory, Scale, StepInfo, Trial
 
 __all__ = [
+    "PAPER",
+    "Average",
     "Bernoulli",
     "Categorical",
     "Curvature",
+    "Damping",
     "Fisher",
     "GaussNewton",
     "Gaussian",
+    "Heads",
     "Hessian",
+    "HeteroscedasticGaussian",
+    "Huber",
+    "KLBudget",
+    "Laplace",
     "Likelihood",
     "Limit",
     "Look",
+    "Memory",
     "Objective",
     "OutputMetric",
     "Point",
     "Poisson",
     "Probe",
     "QLRState",
+    "Rule",
     "Scale",
-    "Seen",
     "StepInfo",
     "Subsampled",
+    "TrainStep",
     "Trainer",
     "TrainingState",
     "Trial",
     "adamqlr",
+    "evaluation_params",
     "paper_adamqlr",
     "qlr",
     "sgdqlr",
+    "train_step",
     "trainer",
 ]

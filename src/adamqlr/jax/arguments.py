@@ -1,24 +1,31 @@
-"""The arguments of `update`, checked where users hand them over."""
+"""What users hand over, checked where they hand it over."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+import optax
+from jaxtyping import Array, Float, PyTree
 
-from adamqlr.jax.curvature import ValueFn, scalar_dtype
+from adamqlr.jax.curvature import ValueFn
+from adamqlr.jax.scalars import scalar_dtype
 
 
 def checked_arguments(
-    params: Any, value: Array | None, grad: Any, value_fn: ValueFn | None
-) -> tuple[Float[Array, ""], ValueFn]:
+    params: optax.Params | None,
+    value: Array | None,
+    grad: optax.Updates | None,
+    value_fn: ValueFn | None,
+) -> tuple[Float[Array, ""], optax.Params, ValueFn]:
     """Refuse a call without all it needs, saying what to pass."""
     given = {"params": params, "value": value, "grad": grad, "value_fn": value_fn}
     missing = [name for name, argument in given.items() if argument is None]
-    if value is None or value_fn is None or missing:
+    if params is None or value is None or value_fn is None or missing:
         raise ValueError(
-            f"update lacks {', '.join(missing)}: call update(grad, state, params, "
-            "value=value, grad=grad, value_fn=objective), where value, grad = "
+            f"update lacks {', '.join(missing)}: call train_step(optimiser, "
+            "objective, params, state), or update(grad, state, params, value=value, "
+            "grad=grad, value_fn=objective), where value, grad = "
             "jax.value_and_grad(objective)(params)"
         )
     if jnp.shape(value) != ():
@@ -35,4 +42,37 @@ def checked_arguments(
             "value_fn must be a function of the parameters that returns the loss, "
             f"got {type(value_fn).__name__}"
         )
-    return jnp.asarray(value, scalar_dtype(params)), value_fn
+    return jnp.asarray(value, scalar_dtype(params)), params, value_fn
+
+
+def check_likelihood(given: Any) -> None:
+    """Refuse what cannot tell the loss of outputs, saying what to pass."""
+    if isinstance(given, type):
+        raise TypeError(
+            f"likelihood must be an object, got the class {given.__name__}: write "
+            f"{given.__name__}()"
+        )
+    if not callable(getattr(given, "loss", None)):
+        raise TypeError(
+            "likelihood must be a Likelihood, as Categorical() is, with methods loss "
+            f"and fisher, got {given!r}"
+        )
+
+
+def checked_batch(batch: Any) -> tuple[PyTree, PyTree, Array | None]:
+    """Inputs, targets and weights, where a batch has the last."""
+    if isinstance(batch, tuple | list) and len(batch) == 2:
+        return (*batch, None)
+    if isinstance(batch, tuple | list) and len(batch) == 3:
+        return tuple(batch)
+    match batch:
+        case tuple() | list():
+            found = f"{len(batch)} parts"
+        case jax.Array() | np.ndarray():
+            found = f"one array of shape {batch.shape}"
+        case _:
+            found = type(batch).__name__
+    raise TypeError(
+        f"batch must be (inputs, targets) or (inputs, targets, weights), got {found}: "
+        "call step(params, state, (inputs, targets))"
+    )

@@ -8,17 +8,19 @@ its loss.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from adamqlr import rules
 from adamqlr.jax.objective import Objective
+from adamqlr.jax.scalars import inner_product, scalar_dtype
+from adamqlr.settings import check_range
+from adamqlr.step import Look, Trial
 
-ValueFn = Callable[[Any], Array]
+ValueFn = Callable[[optax.Params], Array]
 
 
 class Point(NamedTuple):
@@ -32,35 +34,8 @@ class Point(NamedTuple):
     """
 
     value_fn: ValueFn
-    params: Any
-    outputs: Any = None
-
-
-class Trial(NamedTuple):
-    r"""The loss seen at a distance.
-
-    Attributes:
-        distance: $h$.
-        change: $f(\theta - h d) - f(\theta)$ of the whole batch; `None` if only a part
-            was looked at, whose slope is not the batch's.
-    """
-
-    distance: Float[Array, ""]
-    change: Float[Array, ""] | None
-
-
-class Look(NamedTuple):
-    r"""What one look along a direction shows.
-
-    Attributes:
-        curvature: $d^\top C d$.
-        trial: the loss at a distance, if it came with the curvature at no cost; `None`
-            if it takes an evaluation of its own, which then is best spent on the step
-            that was chosen.
-    """
-
-    curvature: Float[Array, ""]
-    trial: Trial | None = None
+    params: optax.Params
+    outputs: PyTree = None
 
 
 class Curvature(Protocol):
@@ -70,7 +45,7 @@ class Curvature(Protocol):
     last step's size; it is there for those that evaluate the model at a distance.
     """
 
-    def look(self, point: Point, direction: Any, reach: Array) -> Look:
+    def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         r"""Measure $d^\top C d$ of the batch that the point belongs to."""
         ...
 
@@ -79,7 +54,7 @@ class OutputMetric(Protocol):
     """A curvature that is a metric on the outputs, pulled back to the parameters."""
 
     def length(
-        self, objective: Objective, outputs: Any, tangent: Any
+        self, objective: Objective, outputs: PyTree, tangent: PyTree
     ) -> Float[Array, ""]:
         """Mean square length of a change of the outputs."""
         ...
@@ -94,12 +69,12 @@ class Fisher:
     """
 
     def length(
-        self, objective: Objective, outputs: Any, tangent: Any
+        self, objective: Objective, outputs: PyTree, tangent: PyTree
     ) -> Float[Array, ""]:
         """See `OutputMetric`."""
-        return objective.average(objective.likelihood.fisher(outputs, tangent))
+        return objective.average(objective.fisher(outputs, tangent))
 
-    def look(self, point: Point, direction: Any, reach: Array) -> Look:
+    def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         return _pulled_back(self, point, direction)
 
@@ -113,24 +88,21 @@ class GaussNewton:
     """
 
     def length(
-        self, objective: Objective, outputs: Any, tangent: Any
+        self, objective: Objective, outputs: PyTree, tangent: PyTree
     ) -> Float[Array, ""]:
         """See `OutputMetric`."""
 
-        def loss(z: Any) -> Array:
-            return objective.likelihood.loss(z, objective.targets)
-
-        def slope(z: Any) -> Array:
-            return jax.jvp(loss, (z,), (tangent,))[1]
+        def slope(z: PyTree) -> Array:
+            return jax.jvp(objective.losses, (z,), (tangent,))[1]
 
         return objective.average(jax.jvp(slope, (outputs,), (tangent,))[1])
 
-    def look(self, point: Point, direction: Any, reach: Array) -> Look:
+    def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         return _pulled_back(self, point, direction)
 
 
-def _pulled_back(metric: OutputMetric, point: Point, direction: Any) -> Look:
+def _pulled_back(metric: OutputMetric, point: Point, direction: optax.Updates) -> Look:
     objective = as_objective(type(metric).__name__, point.value_fn)
     outputs, tangent = jax.jvp(objective.outputs, (point.params,), (direction,))
     return Look(metric.length(objective, outputs, tangent))
@@ -155,7 +127,7 @@ class Probe:
 
     metric: OutputMetric = Fisher()
 
-    def look(self, point: Point, direction: Any, reach: Array) -> Look:
+    def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         objective, params = as_objective("Probe", point.value_fn), point.params
         distance = jnp.maximum(reach, _shortest_probe(params, direction))
@@ -174,7 +146,7 @@ class Probe:
         )
 
 
-def _shortest_probe(params: Any, direction: Any) -> Float[Array, ""]:
+def _shortest_probe(params: optax.Params, direction: optax.Updates) -> Float[Array, ""]:
     leaves = jax.tree.leaves(params)
     # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
     epsilon = max(float(jnp.finfo(leaf.dtype).eps) for leaf in leaves)
@@ -199,7 +171,7 @@ class Hessian:
 
     signed: bool = False
 
-    def look(self, point: Point, direction: Any, reach: Array) -> Look:
+    def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         gradient = jax.grad(point.value_fn)
         _, product = jax.jvp(gradient, (point.params,), (direction,))
@@ -220,9 +192,9 @@ class Subsampled:
     every: int
 
     def __post_init__(self) -> None:
-        rules.check_range("every", self.every, 1)
+        check_range("every", self.every, 1)
 
-    def look(self, point: Point, direction: Any, reach: Array) -> Look:
+    def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         part = as_objective("Subsampled", point.value_fn).part(self.every)
         # Batch norm makes the part's outputs differ from its rows of the batch's.
@@ -232,26 +204,13 @@ class Subsampled:
         return look._replace(trial=look.trial._replace(change=None))
 
 
-def scalar_dtype(tree: Any) -> jnp.dtype:
-    """The type of the method's scalars: as wide as the parameters, float32 at least."""
-    return jnp.result_type(jnp.float32, *jax.tree.leaves(tree))
-
-
-def inner_product(a: Any, b: Any) -> Float[Array, ""]:
-    """Sum of products over two trees, in `scalar_dtype` also for bfloat16 leaves."""
-    dtype = scalar_dtype((a, b))
-    return jnp.asarray(
-        optax.tree.vdot(optax.tree.cast(a, dtype), optax.tree.cast(b, dtype)), dtype
-    )
-
-
 def as_objective(asking: str, value_fn: ValueFn) -> Objective:
     """The objective that `asking` needs, or an error that says how to pass one."""
     if not isinstance(value_fn, Objective):
         raise TypeError(
             f"{asking} needs the model's outputs, which value_fn of type "
             f"{type(value_fn).__name__} does not show: pass value_fn=Objective("
-            "predict, likelihood, inputs, targets), or use Hessian() and no "
-            "kl_budget, which take any function"
+            "predict, likelihood, inputs, targets), or use Hessian() and "
+            "Rule(budget=None), which take any function"
         )
     return value_fn

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import optax
+from jaxtyping import Array, Float, PyTree
 
-from adamqlr.jax.likelihoods import Likelihood, Scale
+from adamqlr.jax.likelihoods import Likelihood, as_likelihood
+from adamqlr.step import Batch
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no hash, jit wants one
@@ -33,6 +34,9 @@ class Objective:
             each sequence of tokens, say). Zero leaves an example out: a mask.
         has_aux: whether `predict` returns `(outputs, aux)`, aux being the new model
             state, say.
+        penalty: maps the parameters to a number that is added to the loss, a weight
+            times their square norm say. Value and gradient have it; it is none of the
+            outputs' doing, so Fisher and Gauss-Newton have not.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -45,80 +49,130 @@ class Objective:
         1.25
     """
 
-    predict: Callable[[Any, Any], Any]
+    predict: Callable[[optax.Params, PyTree], PyTree]
     likelihood: Likelihood
-    inputs: Any
-    targets: Any
+    inputs: PyTree
+    targets: PyTree
     weights: Array | None = None
     has_aux: bool = False
+    penalty: Callable[[optax.Params], Float[Array, ""]] | None = None
 
-    def __call__(self, params: Any) -> Float[Array, ""]:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "likelihood", as_likelihood(self.likelihood))
+
+    def __call__(self, params: optax.Params) -> Float[Array, ""]:
         """The loss alone, as `value_fn` wants it."""
         return self.with_aux(params)[0]
 
-    def with_aux(self, params: Any) -> tuple[Float[Array, ""], Any]:
+    def with_aux(self, params: optax.Params) -> tuple[Float[Array, ""], PyTree]:
         """The loss and `predict`'s aux, for `value_and_grad(..., has_aux=True)`."""
         loss, (_, aux) = self.with_outputs(params)
         return loss, aux
 
-    def with_outputs(self, params: Any) -> tuple[Float[Array, ""], tuple[Any, Any]]:
+    def with_outputs(
+        self, params: optax.Params
+    ) -> tuple[Float[Array, ""], tuple[PyTree, PyTree]]:
         """The loss, and beside it the outputs and `predict`'s aux.
 
         An update that is handed the outputs (`outputs=...`) need not evaluate the
-        model at `params` again.
+        model at `params` again. With a penalty they are a pair `(outputs, penalty)`.
         """
-        predicted = self.predict(params, self.inputs)
-        outputs, aux = predicted if self.has_aux else (predicted, None)
+        outputs, aux = self._evaluated(params)
         return self.loss(outputs), (outputs, aux)
 
-    def loss(self, outputs: Any) -> Float[Array, ""]:
+    def loss(self, outputs: PyTree) -> Float[Array, ""]:
         """The mean loss of outputs on this batch."""
-        return self.average(self.likelihood.loss(outputs, self.targets))
+        return self.average(self.losses(outputs))
 
-    def outputs(self, params: Any) -> Any:
-        """The network's outputs on this batch."""
+    def losses(self, outputs: PyTree) -> Float[Array, "*examples"]:
+        """The loss of each example, which `average` makes the batch's."""
+        if self.penalty is None:
+            return self.likelihood.loss(outputs, self.targets)
+        outputs, penalty = outputs
+        losses = self.likelihood.loss(outputs, self.targets)
+        counts = self.likelihood.counts(self.targets)
+        return losses + (penalty if counts is None else counts * penalty)
+
+    def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
+        """Fisher length squared of a change of the outputs, for each example."""
+        if self.penalty is not None:
+            (outputs, _), (tangent, _) = outputs, tangent
+        return self.likelihood.weighted_fisher(outputs, tangent, self.targets)
+
+    def outputs(self, params: optax.Params) -> PyTree:
+        """The network's outputs on this batch; with a penalty, both."""
+        return self._evaluated(params)[0]
+
+    def _evaluated(self, params: optax.Params) -> tuple[PyTree, PyTree]:
         predicted = self.predict(params, self.inputs)
-        return predicted[0] if self.has_aux else predicted
+        outputs, aux = predicted if self.has_aux else (predicted, None)
+        if self.penalty is not None:
+            outputs = (outputs, self.penalty(params))
+        return outputs, aux
 
     def average(self, values: Float[Array, "*examples"]) -> Float[Array, ""]:
         """The one normalisation: weighted mean of a number for each example."""
-        if self.weights is None:
+        counts = self._counts(values.shape, values.dtype)
+        if counts is None:
             return jnp.mean(values)
-        weights = jnp.asarray(self.weights, values.dtype)
-        if weights.shape != values.shape[: weights.ndim]:
-            raise ValueError(
-                f"weights must have the leading axes of the examples {values.shape}, "
-                f"got {weights.shape}"
-            )
-        weights = weights.reshape(weights.shape + (1,) * (values.ndim - weights.ndim))
-        # A masked example may hold anything, NaN too; a batch of none has loss zero.
-        weighted = jnp.where(weights == 0, 0, weights * values)
-        total = jnp.sum(jnp.broadcast_to(weights, values.shape))
-        return jnp.sum(weighted) / jnp.where(total == 0, 1, total)
+        if self.weights is not None:
+            weights = self._weights(values.shape, values.dtype)
+            # A masked example may hold anything, NaN too.
+            values = jnp.where(weights == 0, 0, weights * values)
+        total = jnp.sum(counts)
+        # A batch of none has loss zero.
+        return jnp.sum(values) / jnp.where(total == 0, 1, total)
 
-    def examples(self, params: Any) -> Float[Array, ""]:
+    def batch(self, outputs: PyTree, loss: Float[Array, ""]) -> Batch:
+        """What the likelihood says about this batch, given its outputs and loss."""
+        return Batch(
+            examples=self._examples(outputs),
+            scale=self.likelihood.scale(loss, self.targets, self.average),
+            least=self._least(),
+        )
+
+    def _least(self) -> float | Array | None:
+        """The least loss of any outputs; a penalty may have any sign."""
+        if self.penalty is not None:
+            return None
+        return self.likelihood.least(self.targets, self.average)
+
+    def _examples(self, outputs: PyTree) -> Float[Array, ""]:
         r"""How many examples the mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
 
         Their number without weights; of a mask, how many it keeps (Kish 1965). Never
         below one, which a batch of none would have.
         """
-        outputs = jax.eval_shape(self.outputs, params)
-        losses = jax.eval_shape(self.likelihood.loss, outputs, self.targets)
-        if self.weights is None:
+        losses = jax.eval_shape(self.losses, outputs)
+        counts = self._counts(losses.shape, losses.dtype)
+        if counts is None:
             return jnp.asarray(losses.size, losses.dtype)
-        weights = jnp.asarray(self.weights, losses.dtype)
-        each = losses.size // max(weights.size, 1)
-        square = jnp.sum(jnp.square(weights))
-        effective = jnp.sum(weights) ** 2 / jnp.where(square == 0, 1, square)
-        return each * jnp.maximum(effective, 1)
+        squares = jnp.sum(jnp.square(counts))
+        effective = jnp.sum(counts) ** 2 / jnp.where(squares == 0, 1, squares)
+        return jnp.maximum(effective, 1)
 
-    def scale(self, loss: Float[Array, ""]) -> Scale | None:
-        """Of the targets, where the likelihood leaves it open."""
-        return self.likelihood.scale(loss, self.targets, self.average)
+    def _counts(
+        self, shape: tuple[int, ...], dtype: jnp.dtype
+    ) -> Float[Array, "*examples"] | None:
+        """What each example counts in the mean's divisor; `None` if all count one."""
+        counts = self.likelihood.counts(self.targets)
+        if self.weights is None:
+            return None if counts is None else counts.astype(dtype)
+        weights = jnp.broadcast_to(self._weights(shape, dtype), shape)
+        if counts is None:
+            return weights
+        return jnp.where(weights == 0, 0, weights * counts.astype(dtype))
 
-    def least(self) -> float | Array | None:
-        """The least loss that this batch's targets allow, where it is known."""
-        return self.likelihood.least(self.targets, self.average)
+    def _weights(self, shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
+        """The weights, with as many axes as the examples."""
+        weights = jnp.asarray(self.weights, dtype)
+        if weights.shape != shape[: weights.ndim]:
+            raise ValueError(
+                f"weights must have the leading axes of the examples {shape}, got "
+                f"{weights.shape}: how many axes number examples is the likelihood's "
+                "example_axes"
+            )
+        return weights.reshape(weights.shape + (1,) * (len(shape) - weights.ndim))
 
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example.

@@ -1,28 +1,27 @@
 """The optimisers users call: a direction, and `qlr` around it."""
 
-import optax
+from collections.abc import Callable
 
-from adamqlr import rules
+import optax
+from jaxtyping import PyTree
+
 from adamqlr.jax.curvature import Curvature, Fisher, Probe
 from adamqlr.jax.transform import qlr
+from adamqlr.settings import PAPER, Rule, check_range
+
+Mask = PyTree[bool] | Callable[[optax.Params], PyTree[bool]] | None
 
 
 def adamqlr(
+    learning_rate: None = None,
+    *,
     b1: float = 0.9,
     b2: float = 0.999,
     eps: float = 1e-8,
-    *,
+    weight_decay: float = 0.0,
+    mask: Mask = None,
     curvature: Curvature = Probe(),  # noqa: B008 - immutable
-    damping: float | None = 1e-3,
-    damping_decrease: float = 0.5,
-    damping_increase: float = 2.0,
-    damping_floor: float = 1e-8,
-    rescale: float = 1.0,
-    max_step_size: float | None = None,
-    kl_budget: float | None = 0.005,
-    kl_decay: float = 0.5,
-    curvature_decay: float | None = 0.9,
-    ratio_every: int = 1,
+    rule: Rule = Rule(),  # noqa: B008 - immutable
 ) -> optax.GradientTransformationExtraArgs:
     r"""Adam's direction, at the length that a damped quadratic model asks for.
 
@@ -35,70 +34,54 @@ def adamqlr(
     allow. `paper_adamqlr` is the paper's own.
 
     Args:
+        learning_rate: there is none; any but `None` is refused.
         b1: decay of Adam's mean of gradients, in [0, 1).
         b2: decay of Adam's mean of squared gradients, in [0, 1).
         eps: $\epsilon > 0$, added to the root.
-        curvature: see `qlr`, as the settings below.
-        damping: initial $\lambda$, or `None`.
-        damping_decrease: $\omega_\mathrm{dec}$.
-        damping_increase: $\omega_\mathrm{inc}$.
-        damping_floor: smallest $\lambda$.
-        rescale: factor on $\alpha$.
-        max_step_size: limit on $|\alpha|$, or `None`.
-        kl_budget: limit on the divergence that each example may cause, at the first
-            one, or `None`.
-        kl_decay: power of the examples seen with which it falls.
-        curvature_decay: of the curvature's running mean, or `None`.
-        ratio_every: steps from one reduction ratio to the next.
+        weight_decay: adds so much of the parameters to the direction, as AdamW does:
+            $d \gets d + w \theta$. Slope, curvature and ratio are the loss's own, along
+            the whole of it. (`optax.add_decayed_weights` before it in a chain is L2.)
+        mask: which parameters decay, as `optax.adamw` has it: a tree of truth values,
+            or a function from parameters to one; `None` for all.
+        curvature: what $C$ is, and how $d^\top C d$ is measured.
+        rule: how the length is chosen; see `Rule`.
 
     Returns:
         A transformation whose state is a `QLRState`; its `update` needs `value`, `grad`
-        and `value_fn`.
+        and `value_fn`, which `train_step` gives it.
 
     Example:
-        >>> import jax, jax.numpy as jnp, optax
-        >>> from adamqlr.jax import Gaussian, Objective, adamqlr
+        >>> import jax.numpy as jnp
+        >>> from adamqlr.jax import Gaussian, Objective, adamqlr, train_step
         >>> x = jnp.linspace(-1, 1, 8)[:, None]
         >>> objective = Objective(lambda w, x: x * w, Gaussian(), x, 3 * x)
         >>> optimiser, params = adamqlr(), jnp.zeros(1)
         >>> state = optimiser.init(params)
         >>> for _ in range(50):
-        ...     value, grad = jax.value_and_grad(objective)(params)
-        ...     updates, state = optimiser.update(
-        ...         grad, state, params, value=value, grad=grad, value_fn=objective)
-        ...     params = optax.apply_updates(params, updates)
+        ...     params, state, *_ = train_step(optimiser, objective, params, state)
         >>> bool(abs(params[0] - 3) < 1e-3)
         True
     """
-    rules.check_range("b1", b1, 0, 1, open_high=True)
-    rules.check_range("b2", b2, 0, 1, open_high=True)
-    rules.check_range("eps", eps, 0, open_low=True)
-    return qlr(
-        optax.scale_by_adam(b1, b2, eps),
-        curvature=curvature,
-        damping=damping,
-        damping_decrease=damping_decrease,
-        damping_increase=damping_increase,
-        damping_floor=damping_floor,
-        rescale=rescale,
-        max_step_size=max_step_size,
-        kl_budget=kl_budget,
-        kl_decay=kl_decay,
-        curvature_decay=curvature_decay,
-        ratio_every=ratio_every,
-    )
+    if learning_rate is not None:
+        raise TypeError(
+            f"adamqlr has no learning rate, got {learning_rate!r}: leave it out, the "
+            "length of each step is chosen by itself"
+        )
+    check_range("b1", b1, 0, 1, open_high=True)
+    check_range("b2", b2, 0, 1, open_high=True)
+    check_range("eps", eps, 0, open_low=True)
+    check_range("weight_decay", weight_decay, 0)
+    direction = optax.scale_by_adam(b1, b2, eps)
+    if not isinstance(weight_decay, float) or weight_decay != 0:
+        decay = optax.add_decayed_weights(weight_decay, mask)
+        direction = optax.chain(direction, decay)
+    return qlr(direction, curvature=curvature, rule=rule)
 
 
 def paper_adamqlr(
-    b1: float = 0.9,
-    b2: float = 0.999,
-    eps: float = 1e-8,
     *,
     curvature: Curvature = Fisher(),  # noqa: B008 - immutable
-    damping: float | None = 1e-3,
-    damping_decrease: float = 0.5,
-    damping_increase: float = 2.0,
-    rescale: float = 1.0,
+    rule: Rule = PAPER,
 ) -> optax.GradientTransformationExtraArgs:
     r"""AdamQLR as published: exact curvature of each batch by itself, and damping.
 
@@ -106,85 +89,33 @@ def paper_adamqlr(
     at small batches its steps grow without limit.
 
     Args:
-        b1: see `adamqlr`, as the rest.
-        b2: decay of Adam's mean of squared gradients.
-        eps: added to the root.
         curvature: what $C$ is.
-        damping: initial $\lambda$, or `None`.
-        damping_decrease: $\omega_\mathrm{dec}$.
-        damping_increase: $\omega_\mathrm{inc}$.
-        rescale: $k$, multiplies $\alpha$.
+        rule: `dataclasses.replace(PAPER, ...)` for other dampings or rescaling.
 
     References:
         Clarke and Hernández-Lobato 2024, algorithm 2 and section 4.
     """
-    return adamqlr(
-        b1,
-        b2,
-        eps,
-        curvature=curvature,
-        damping=damping,
-        damping_decrease=damping_decrease,
-        damping_increase=damping_increase,
-        damping_floor=1e-8,
-        rescale=rescale,
-        max_step_size=None,
-        kl_budget=None,
-        curvature_decay=None,
-        ratio_every=1,
-    )
+    return qlr(optax.scale_by_adam(), curvature=curvature, rule=rule)
 
 
 def sgdqlr(
-    momentum: float | None = None,
     *,
+    momentum: float | None = None,
     curvature: Curvature = Probe(),  # noqa: B008 - immutable
-    damping: float | None = 1e-3,
-    damping_decrease: float = 0.5,
-    damping_increase: float = 2.0,
-    damping_floor: float = 1e-8,
-    rescale: float = 1.0,
-    max_step_size: float | None = None,
-    kl_budget: float | None = 0.005,
-    kl_decay: float = 0.5,
-    curvature_decay: float | None = 0.9,
-    ratio_every: int = 1,
+    rule: Rule = Rule(),  # noqa: B008 - immutable
 ) -> optax.GradientTransformationExtraArgs:
     r"""The gradient's own direction, at the length that a quadratic model asks for.
 
     Args:
         momentum: decay of a running sum of gradients, in [0, 1), that takes the
             gradient's place as direction; `None` for none.
-        curvature: see `qlr`, as the settings below.
-        damping: initial $\lambda$, or `None`.
-        damping_decrease: $\omega_\mathrm{dec}$.
-        damping_increase: $\omega_\mathrm{inc}$.
-        damping_floor: smallest $\lambda$.
-        rescale: factor on $\alpha$.
-        max_step_size: limit on $|\alpha|$, or `None`.
-        kl_budget: limit on the divergence that each example may cause, at the first
-            one, or `None`.
-        kl_decay: power of the examples seen with which it falls.
-        curvature_decay: of the curvature's running mean, or `None`.
-        ratio_every: steps from one reduction ratio to the next.
+        curvature: what $C$ is, and how $d^\top C d$ is measured.
+        rule: how the length is chosen; see `Rule`.
 
     Returns:
-        A transformation whose state is a `QLRState`; its `update` needs `value`, `grad`
-        and `value_fn`.
+        A transformation like that of `adamqlr`.
     """
-    if momentum is not None:
-        rules.check_range("momentum", momentum, 0, 1, open_high=True)
-    return qlr(
-        optax.identity() if momentum is None else optax.trace(momentum),
-        curvature=curvature,
-        damping=damping,
-        damping_decrease=damping_decrease,
-        damping_increase=damping_increase,
-        damping_floor=damping_floor,
-        rescale=rescale,
-        max_step_size=max_step_size,
-        kl_budget=kl_budget,
-        kl_decay=kl_decay,
-        curvature_decay=curvature_decay,
-        ratio_every=ratio_every,
-    )
+    if momentum is None:
+        return qlr(optax.identity(), curvature=curvature, rule=rule)
+    check_range("momentum", momentum, 0, 1, open_high=True)
+    return qlr(optax.trace(momentum), curvature=curvature, rule=rule)

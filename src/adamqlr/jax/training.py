@@ -1,17 +1,76 @@
-"""A training step for people who do not know optax."""
+"""A whole training step: gradient, update, new parameters."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from adamqlr.jax.curvature import scalar_dtype
+from adamqlr.jax.arguments import check_likelihood, checked_batch
+from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.likelihoods import Likelihood
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adamqlr
+from adamqlr.jax.scalars import scalar_dtype
+
+
+class TrainStep(NamedTuple):
+    """What `train_step` returns.
+
+    Attributes:
+        params: the new parameters.
+        state: the optimiser's new state.
+        loss: of the batch, before the step.
+        aux: what the objective's `predict` returns beside its outputs, or `None`.
+    """
+
+    params: optax.Params
+    state: optax.OptState
+    loss: Float[Array, ""]
+    aux: PyTree
+
+
+def train_step(
+    optimiser: optax.GradientTransformation,
+    objective: ValueFn,
+    params: optax.Params,
+    state: optax.OptState,
+) -> TrainStep:
+    """Take the gradient, update, and apply the update: one step of training.
+
+    It hands over all that an optimiser of this library asks for, the outputs of the
+    gradient's forward pass among them, and serves any other optax optimiser as well.
+
+    Args:
+        optimiser: any optax optimiser.
+        objective: an `Objective`, or any function of the parameters.
+        params: of the model.
+        state: of the optimiser.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from adamqlr.jax import Gaussian, Objective, adamqlr, train_step
+        >>> x = jnp.eye(2)
+        >>> objective = Objective(lambda w, x: x @ w, Gaussian(), x, x)
+        >>> optimiser, params = adamqlr(), jnp.zeros((2, 2))
+        >>> state = optimiser.init(params)
+        >>> params, state, loss, _ = train_step(optimiser, objective, params, state)
+        >>> float(loss), bool(objective(params) < loss)
+        (0.5, True)
+    """
+    if isinstance(objective, Objective):
+        gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
+        (loss, (outputs, aux)), grad = gradient(params)
+    else:
+        loss, grad = jax.value_and_grad(objective)(params)
+        outputs = aux = None
+    update = optax.with_extra_args_support(optimiser).update
+    updates, state = update(
+        grad, state, params, value=loss, grad=grad, value_fn=objective, outputs=outputs
+    )
+    return TrainStep(optax.apply_updates(params, updates), state, loss, aux)
 
 
 class TrainingState(NamedTuple):
@@ -24,9 +83,9 @@ class TrainingState(NamedTuple):
         key: random key of the next step, or `None`.
     """
 
-    optimiser: Any
+    optimiser: optax.OptState
     loss: Float[Array, ""]
-    model: Any = None
+    model: PyTree = None
     key: PRNGKeyArray | None = None
 
 
@@ -34,11 +93,13 @@ class Trainer(NamedTuple):
     """The two functions of `trainer`."""
 
     init: Callable[..., TrainingState]
-    step: Callable[[Any, TrainingState, tuple], tuple[Any, TrainingState]]
+    step: Callable[
+        [optax.Params, TrainingState, tuple], tuple[optax.Params, TrainingState]
+    ]
 
 
 def trainer(
-    model: Callable[..., Any],
+    model: Callable[..., PyTree],
     likelihood: Likelihood,
     optimiser: optax.GradientTransformation | None = None,
 ) -> Trainer:
@@ -70,45 +131,37 @@ def trainer(
         >>> bool(state.loss < 0.1)
         True
     """
+    check_likelihood(likelihood)
     chosen = adamqlr() if optimiser is None else optimiser
     rule = optax.with_extra_args_support(chosen)
 
     def init(
-        params: Any, *, state: Any = None, key: PRNGKeyArray | None = None
+        params: optax.Params, *, state: PyTree = None, key: PRNGKeyArray | None = None
     ) -> TrainingState:
         loss = jnp.zeros((), scalar_dtype(params))
         return TrainingState(rule.init(params), loss, state, key)
 
     def step(
-        params: Any, state: TrainingState, batch: tuple
-    ) -> tuple[Any, TrainingState]:
-        inputs, targets, weights = batch if len(batch) == 3 else (*batch, None)
+        params: optax.Params, state: TrainingState, batch: tuple
+    ) -> tuple[optax.Params, TrainingState]:
+        inputs, targets, weights = checked_batch(batch)
         own = {} if state.model is None else {"state": state.model}
         key = state.key
         if key is not None:
             key, own["key"] = jax.random.split(key)
 
-        def predict(params: Any, inputs: Any) -> Any:
+        def predict(params: optax.Params, inputs: PyTree) -> PyTree:
             return model(params, inputs, **own)
 
         objective = Objective(
             predict, likelihood, inputs, targets, weights, state.model is not None
         )
-        gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
-        (loss, (outputs, model_state)), grad = gradient(params)
-        updates, optimiser_state = rule.update(
-            grad,
-            state.optimiser,
-            params,
-            value=loss,
-            grad=grad,
-            value_fn=objective,
-            outputs=outputs,
+        params, optimiser_state, loss, model_state = train_step(
+            rule, objective, params, state.optimiser
         )
+        # Statistics of a batch that is not finite would spoil all later ones.
+        model_state = optax.tree.where(jnp.isfinite(loss), model_state, state.model)
         loss = loss.astype(state.loss.dtype)
-        return (
-            optax.apply_updates(params, updates),
-            TrainingState(optimiser_state, loss, model_state, key),
-        )
+        return params, TrainingState(optimiser_state, loss, model_state, key)
 
     return Trainer(init, step)

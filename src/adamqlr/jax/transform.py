@@ -1,46 +1,50 @@
 r"""Quadratic-model step sizes around any optax direction.
 
 The method is a pairing of three small things: a *direction* (any optax
-transformation), a *curvature* along it, and the *rules* that turn slope and bend into a
-step size and the outcome into the next damping.
+transformation), a *curvature* along it, and the *rule* that turns slope and bend into a
+step size and the outcome into the next damping. Here they are measured and moved;
+`adamqlr.step` has the method.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, PyTree
 
-from adamqlr import rules
+from adamqlr import step
 from adamqlr.jax.arguments import checked_arguments
-from adamqlr.jax.curvature import (
-    Curvature,
-    Point,
-    Probe,
-    ValueFn,
-    as_objective,
-    inner_product,
-    scalar_dtype,
-)
-from adamqlr.jax.memory import Budget, Seen
-from adamqlr.jax.state import QLRState, StepInfo
+from adamqlr.jax.curvature import Curvature, Point, Probe, ValueFn, as_objective
+from adamqlr.jax.scalars import inner_product, scalar_dtype
+from adamqlr.rules import Truth
+from adamqlr.settings import Rule
+from adamqlr.step import Batch, Measurement, Memory, StepInfo, Trial
+
+
+class QLRState(NamedTuple):
+    """What a step hands to the next.
+
+    Attributes:
+        base: state of the transformation that makes the direction.
+        memory: of the method.
+        info: on the last step.
+        average: mean of the parameters, in float32 at least; `None` if the rule has
+            none. `evaluation_params` reads it.
+    """
+
+    base: optax.OptState
+    memory: Memory
+    info: StepInfo
+    average: PyTree
 
 
 def qlr(
     base: optax.GradientTransformation,
     *,
     curvature: Curvature = Probe(),  # noqa: B008 - immutable
-    damping: float | None = 1e-3,
-    damping_decrease: float = 0.5,
-    damping_increase: float = 2.0,
-    damping_floor: float = 1e-8,
-    rescale: float = 1.0,
-    max_step_size: float | None = None,
-    kl_budget: float | None = 0.005,
-    kl_decay: float = 0.5,
-    curvature_decay: float | None = 0.9,
-    ratio_every: int = 1,
+    rule: Rule = Rule(),  # noqa: B008 - immutable
 ) -> optax.GradientTransformationExtraArgs:
     r"""Step to the minimum of a damped quadratic model along the base's direction.
 
@@ -54,234 +58,161 @@ def qlr(
     `grad`, the loss and its raw gradient at `params`, and `value_fn`, the function of
     the parameters that they came from: an `Objective`, or any function with `Hessian`.
     A fourth, `outputs`, spares a probe one of its two evaluations of the model; it is
-    what the objective predicts at `params`, from `Objective.with_outputs`.
-    The trial loss is evaluated on the same batch. Whatever else shapes the update
-    (clipping, weight decay) belongs before this transformation in a chain: placed
-    after it, it would falsify the reduction ratio.
+    what the objective predicts at `params`, from `Objective.with_outputs`. `train_step`
+    makes the whole call. The trial loss is evaluated on the same batch. Whatever else
+    shapes the update (clipping, weight decay) belongs before this transformation in a
+    chain: placed after it, it would falsify the reduction ratio.
 
     Args:
         base: makes the direction $d$ out of the updates it is given.
         curvature: what $C$ is, and how $d^\top C d$ is measured.
-        damping: initial $\lambda > 0$; `None` for no damping and no trial loss.
-        damping_decrease: $\omega_\mathrm{dec}$ in (0, 1].
-        damping_increase: $\omega_\mathrm{inc} \ge 1$.
-        damping_floor: smallest $\lambda$.
-        rescale: $k > 0$, multiplies $\alpha$.
-        max_step_size: limit on $|\alpha|$ after rescaling; `None` for no limit.
-        kl_budget: $\kappa_0$, which limits the step's KL divergence, in nats for each
-            example of the batch, to $\kappa_0 n^{-p}$, $n$ being the examples seen so
-            far: $\alpha^2 d^\top C d \le 2\phi\, \kappa_0 n^{-p} |B|$, with $\phi$ the
-            variance of targets that have units, one for others; `None` for no limit.
-        kl_decay: $p$ in [0, 1]; zero for a budget that stays.
-        curvature_decay: of the running mean of $d^\top C d / d^\top d$, below which no
-            batch's curvature is taken; `None` for each batch's own.
-        ratio_every: measure the reduction ratio, at the cost of a forward pass, only
-            at each so many-th step; the damping stays as it is in between. A probe's
-            ratio is free and measured at each.
+        rule: how the length is chosen; see `Rule`.
 
     Returns:
         A transformation whose state is a `QLRState`.
 
     Example:
-        >>> import jax, jax.numpy as jnp, optax
-        >>> from adamqlr.jax import Hessian, qlr
+        >>> import jax.numpy as jnp, optax
+        >>> from adamqlr.jax import Hessian, Rule, qlr, train_step
         >>> optimiser = qlr(
-        ...     optax.identity(), curvature=Hessian(), damping=None, kl_budget=None)
+        ...     optax.identity(), curvature=Hessian(), rule=Rule(None, budget=None))
         >>> loss = lambda params: jnp.sum((params - 3.0) ** 2)
         >>> params = jnp.zeros(2)
-        >>> state = optimiser.init(params)
-        >>> value, grad = jax.value_and_grad(loss)(params)
-        >>> updates, state = optimiser.update(
-        ...     grad, state, params, value=value, grad=grad, value_fn=loss)
-        >>> optax.apply_updates(params, updates).tolist()
+        >>> train_step(optimiser, loss, params, optimiser.init(params)).params.tolist()
         [3.0, 3.0]
 
     References:
         Clarke and Hernández-Lobato, *Studying K-FAC Heuristics by Viewing Adam through
         a Second-Order Lens*, 2024, algorithm 2 and equations 2 and 3.
     """
-    rules.check_settings(
-        {
-            "damping": damping,
-            "damping_decrease": damping_decrease,
-            "damping_increase": damping_increase,
-            "damping_floor": damping_floor,
-            "rescale": rescale,
-            "max_step_size": max_step_size,
-            "kl_budget": kl_budget,
-            "kl_decay": kl_decay,
-            "curvature_decay": curvature_decay,
-            "ratio_every": ratio_every,
-        }
-    )
     base = optax.with_extra_args_support(base)
 
-    def init(params: Any) -> QLRState:
+    def init(params: optax.Params) -> QLRState:
         dtype = scalar_dtype(params)
         # Each scalar is a buffer of its own, for none can be donated twice.
-        info = StepInfo(
-            *[jnp.zeros((), dtype) for _ in range(9)],
-            limit=jnp.zeros((), jnp.int32),
-            rejected=jnp.zeros((), bool),
-            rejections=jnp.zeros((), jnp.int32),
+        memory = jax.tree.map(lambda x: jnp.array(x, dtype), step.begin(rule))
+        count = lambda: jnp.zeros((), jnp.int32)
+        memory = memory._replace(steps=count(), rejections=count())
+        info = StepInfo(*[jnp.zeros((), dtype) for _ in StepInfo._fields])
+        info = info._replace(
+            limit=count(), rejected=jnp.zeros((), bool), rejections=count()
         )
-        initial_damping = jnp.array(0 if damping is None else damping, dtype)
-        return QLRState(
-            base=base.init(params),
-            damping=initial_damping,
-            reach=jnp.zeros((), dtype),
-            seen=Seen.nothing(dtype),
-            steps=jnp.zeros((), jnp.int32),
-            info=info,
-        )
-
-    def budgeted(seen: Seen, point: Point, loss: Array) -> tuple[Seen, Budget]:
-        """Count the batch, and tell what its step may cost."""
-        if kl_budget is None:
-            return seen, Budget(dispersion=1.0, allowed=None, least=None)
-        objective = as_objective("kl_budget", point.value_fn)
-        batch, scale = objective.examples(point.params), objective.scale(loss)
-        decay = 0.0 if curvature_decay is None else curvature_decay
-        seen = seen.with_batch(batch, scale, decay)
-        dispersion = (
-            1.0 if scale is None else rules.dispersion(seen.variance, seen.error)
-        )
-        allowance = rules.kl_allowance(kl_budget, kl_decay, seen.examples)
-        allowed = allowance * batch * dispersion
-        return seen, Budget(dispersion, allowed, objective.least())
-
-    def limited(
-        step_size: Array, curvature: Array, allowed: Array | None
-    ) -> tuple[Array, Int[Array, ""]]:
-        """Cut a step to its limits; also tells which one decided."""
-        limit = jnp.zeros((), jnp.int32)
-        if allowed is not None:
-            divergence = rules.kl_divergence(step_size, curvature)
-            excess = rules.excess(divergence, allowed)
-            step_size = rules.shortened(step_size, excess)
-            limit = jnp.where(excess > 1, rules.Limit.KL_BUDGET, limit)
-        if max_step_size is not None:
-            excess = abs(step_size) / max_step_size
-            step_size = rules.shortened(step_size, excess)
-            limit = jnp.where(excess > 1, rules.Limit.MAX_STEP_SIZE, limit)
-        return step_size, limit
+        average = None
+        if rule.average is not None:
+            average = jax.tree.map(_at_least_float32, params)
+        return QLRState(base.init(params), memory, info, average)
 
     def update(
-        updates: Any,
-        state: Any,
-        params: Any = None,
+        updates: optax.Updates,
+        state: PyTree,
+        params: optax.Params | None = None,
         *,
         value: Array | None = None,
-        grad: Any = None,
+        grad: optax.Updates | None = None,
         value_fn: ValueFn | None = None,
-        outputs: Any = None,
+        outputs: PyTree = None,
         **extra: Any,
-    ) -> tuple[Any, QLRState]:
-        loss, value_fn = checked_arguments(params, value, grad, value_fn)
-        # A gradient that is not finite must not enter the base's memory. Clearing it
-        # costs a pass over the gradient; keeping the old memory, two copies of it.
-        sound = jnp.isfinite(loss) & jnp.isfinite(inner_product(updates, updates))
-        updates = optax.tree.where(sound, updates, optax.tree.zeros_like(updates))
+    ) -> tuple[optax.Updates, QLRState]:
+        loss, params, value_fn = checked_arguments(params, value, grad, value_fn)
         extra |= {"value": value, "grad": grad, "value_fn": value_fn}
         direction, base_state = base.update(updates, state.base, params, **extra)
-
         slope = inner_product(grad, direction)
         square_norm = inner_product(direction, direction)
-        point = Point(value_fn, params, outputs)
-        look = curvature.look(point, direction, state.reach)
-        seen, budget = budgeted(state.seen, point, loss)
-        bent = look.curvature
-        if curvature_decay is not None:
-            seen = seen.with_curvature(bent, square_norm, curvature_decay)
-            bent = rules.steadied(bent, seen.curvature * square_norm)
-        rounding = 4 * jnp.finfo(loss.dtype).eps * abs(loss)
-        if budget.least is not None:
-            height = loss - budget.least + rounding
-            bent = rules.steadied(bent, rules.least_curvature(slope, height))
-        bend = rules.bend(bent, state.damping * budget.dispersion, square_norm)
-        step_size, limit = limited(
-            rescale * rules.step_size(slope, bend), bent, budget.allowed
-        )
-        step = _scaled(-step_size, direction)
-        predicted = rules.predicted_change(step_size, slope, bend)
+        sound = _all_finite(loss, slope, square_norm, inner_product(updates, updates))
 
-        if look.trial is None:
-            measured = damping is not None and _is_due(state.steps, ratio_every)
-            trial_loss = _trial_loss(value_fn, params, step, measured)
-            change = trial_loss - loss
-        elif look.trial.change is None:
-            measured, trial_loss = False, jnp.full_like(loss, jnp.nan)
-            change = trial_loss
-        else:
-            measured, trial_loss = True, loss + look.trial.change
-            change = rules.change_at(step_size, slope, *look.trial)
-            rounding *= (step_size / look.trial.distance) ** 2
-        ratio = rules.reduction_ratio(change, predicted, rounding)
-
-        accepted = sound & jnp.isfinite(bend) & jnp.isfinite(step_size)
-        accepted &= jnp.isfinite(trial_loss) | jnp.logical_not(measured)
-        next_damping = rules.next_damping(
-            state.damping,
-            jnp.where(accepted, ratio, -jnp.inf),
-            damping_decrease,
-            damping_increase,
-            damping_floor,
-        )
-        step_size, step = optax.tree.where(
-            accepted, (step_size, step), optax.tree.zeros_like((step_size, step))
-        )
-        info = StepInfo(
+        batch, outputs = _batch(rule, value_fn, params, outputs, loss)
+        point, reach = Point(value_fn, params, outputs), state.memory.reach
+        looked = step.is_due(rule, state.memory)
+        look = _if(looked, lambda: curvature.look(point, direction, reach))
+        measured = Measurement(
             loss=loss,
-            trial_loss=trial_loss,
             slope=slope,
+            square_norm=square_norm,
             curvature=look.curvature,
-            step_size=step_size,
-            damping=state.damping,
-            reduction_ratio=ratio,
-            predicted_change=predicted,
-            kl_divergence=rules.kl_divergence(
-                step_size, look.curvature, budget.dispersion
-            ),
-            limit=limit,
-            rejected=~accepted,
-            rejections=state.info.rejections + ~accepted,
+            looked=looked,
+            sound=sound,
+            rounding=4 * jnp.finfo(loss.dtype).eps * abs(loss),
+            batch=batch,
         )
-        new_state = QLRState(
-            base=base_state,
-            damping=state.damping if damping is None else next_damping,
-            reach=jnp.where(accepted, abs(step_size), state.reach / 4),
-            seen=optax.tree.where(accepted, seen, state.seen),
-            steps=jnp.asarray(optax.safe_increment(state.steps)),
-            info=info,
-        )
-        # Types wider or weaker than the old state's would compile the step twice.
-        return step, optax.tree.cast_like(new_state, state)
+        proposal = step.propose(rule, state.memory, measured)
+        trial = look.trial
+        if trial is None and rule.damping is not None:
+            there = optax.apply_updates(params, _moves(direction, proposal.step_size))
+            change = _if(looked, lambda: jnp.asarray(value_fn(there)) - loss)
+            trial = Trial(proposal.step_size, change)
+        memory, info = step.judge(rule, state.memory, measured, proposal, trial)
+
+        # What a batch that is not finite left behind must not stay.
+        base_state = optax.tree.where(sound, base_state, state.base)
+        move, average = _moves(direction, info.step_size), state.average
+        if rule.average is not None:
+            weight = step.averaging_weight(rule.average, memory, info)
+            new = optax.apply_updates(params, move)
+            average = jax.tree.map(lambda m, p: m + weight * (p - m), average, new)
+        return move, _cast_like(QLRState(base_state, memory, info, average), state)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def _scaled(factor: Float[Array, ""], tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: (factor * leaf).astype(leaf.dtype), tree)
+def evaluation_params(state: optax.OptState, params: optax.Params) -> optax.Params:
+    """The parameters to evaluate, save or serve: the mean of those that were trained.
+
+    Args:
+        state: of an optimiser of this library, also inside a chain.
+        params: those that are trained, which go on being so. They are the answer if
+            the optimiser keeps no mean.
+    """
+    average = optax.tree.get(state, "average")
+    return params if average is None else optax.tree.cast_like(average, params)
 
 
-def _is_due(steps: Int[Array, ""], every: int) -> bool | Bool[Array, ""]:
-    """Known while tracing where it is so at every step, which spares a `cond`."""
-    if isinstance(every, int) and every == 1:
-        return True
-    return steps % every == 0
+def _batch(
+    rule: Rule,
+    value_fn: ValueFn,
+    params: optax.Params,
+    outputs: PyTree,
+    loss: Float[Array, ""],
+) -> tuple[Batch | None, PyTree]:
+    """What a budget needs to know of the batch, and the outputs it took for that."""
+    if rule.budget is None:
+        return None, outputs
+    objective = as_objective("Rule.budget", value_fn)
+    outputs = objective.outputs(params) if outputs is None else outputs
+    return objective.batch(outputs, loss), outputs
 
 
-def _trial_loss(
-    value_fn: ValueFn, params: Any, step: Any, measured: bool | Bool[Array, ""]
-) -> Float[Array, ""]:
-    """The loss after the step where it is to be measured, NaN elsewhere."""
+def _all_finite(*scalars: Float[Array, ""]) -> Bool[Array, ""]:
+    return jnp.isfinite(jnp.stack(scalars)).all()
 
-    def evaluate() -> Array:
-        return jnp.asarray(value_fn(optax.apply_updates(params, step)))
 
-    def skip() -> Array:
-        return jnp.full_like(jax.eval_shape(evaluate), jnp.nan)
+def _if(condition: Truth, evaluate: Callable[[], PyTree]) -> PyTree:
+    """What `evaluate` returns where the condition holds, NaN elsewhere."""
+    if condition is True:  # Known while tracing, which spares a `cond`.
+        return evaluate()
+    nan = lambda shape: jnp.full(shape.shape, jnp.nan, shape.dtype)
+    skip = lambda: jax.tree.map(nan, jax.eval_shape(evaluate))
+    return jax.lax.cond(condition, evaluate, skip)
 
-    if isinstance(measured, bool):
-        return evaluate() if measured else skip()
-    return jax.lax.cond(measured, evaluate, skip)
+
+def _cast_like(new: QLRState, old: QLRState) -> QLRState:
+    """Types wider or weaker than the old state's would compile the step twice."""
+    like = lambda value, model: jnp.asarray(value, model.dtype)
+    return QLRState(
+        optax.tree.cast_like(new.base, old.base),
+        jax.tree.map(like, new.memory, old.memory),
+        jax.tree.map(like, new.info, old.info),
+        jax.tree.map(like, new.average, old.average),
+    )
+
+
+def _at_least_float32(leaf: Array) -> Array:
+    return jnp.array(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
+
+
+def _moves(direction: optax.Updates, step_size: Float[Array, ""]) -> optax.Updates:
+    r"""$-\alpha d$; zero for a step size of zero, whatever the direction holds."""
+
+    def move(leaf: Array) -> Array:
+        return jnp.where(step_size == 0, 0, -step_size * leaf).astype(leaf.dtype)
+
+    return jax.tree.map(move, direction)

@@ -1,43 +1,52 @@
 """AdamQLR as a `torch.optim.Optimizer`: Adam says where to go, a model says how far."""
 
 from adamqlr.rules import Limit
+from adamqlr.settings import PAPER, Average, Damping, KLBudget, Rule
+from adamqlr.step import Look, Scale, StepInfo, Trial
 from adamqlr.torch.curvature import (
     Curvature,
     Fisher,
     GaussNewton,
     Hessian,
-    Look,
     OutputMetric,
     Probe,
     Subsampled,
-    Trial,
 )
 from adamqlr.torch.directions import Direction, direction_of
+from adamqlr.torch.heads import Heads
 from adamqlr.torch.likelihoods import (
     Bernoulli,
     Categorical,
     Gaussian,
+    HeteroscedasticGaussian,
     Likelihood,
     Poisson,
-    Scale,
 )
 from adamqlr.torch.objective import Accumulated, Objective
 from adamqlr.torch.optimisers import SGDQLR, AdamQLR, PaperAdamQLR
 from adamqlr.torch.point import Point
-from adamqlr.torch.rule import QLR
-from adamqlr.torch.step import StepInfo
+from adamqlr.torch.qlr import QLR
+from adamqlr.torch.robust import Huber, Laplace
 
 __all__ = [
+    "PAPER",
     "Accumulated",
     "AdamQLR",
+    "Average",
     "Bernoulli",
     "Categorical",
     "Curvature",
+    "Damping",
     "Direction",
     "Fisher",
     "GaussNewton",
     "Gaussian",
+    "Heads",
     "Hessian",
+    "HeteroscedasticGaussian",
+    "Huber",
+    "KLBudget",
+    "Laplace",
     "Likelihood",
     "Limit",
     "Look",
@@ -48,6 +57,7 @@ __all__ = [
     "Poisson",
     "Probe",
     "QLR",
+    "Rule",
     "SGDQLR",
     "Scale",
     "StepInfo",

@@ -7,15 +7,26 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adamqlr import rules
+from adamqlr.settings import check_range
 from adamqlr.torch.objective import Accumulated, Closure, Objective
 
 
-def check_settings(settings: dict[str, Any]) -> None:
-    """Refuse settings out of range, the rule's and those that torch adds."""
-    rules.check_settings(settings)
-    rules.check_range("lr", settings["lr"], 0)
-    rules.check_range("weight_decay", settings["weight_decay"], 0)
+def check_group(group: dict[str, Any]) -> None:
+    """Refuse a parameter group's own settings where they are out of range."""
+    check_range("lr", group["lr"], 0)
+    check_range("weight_decay", group["weight_decay"], 0)
+    check_range("l2", group["l2"], 0)
+
+
+def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:
+    """Refuse what looks like another optimiser's learning rate at construction."""
+    largest = max(float(group["lr"]) for group in groups)
+    if largest < 0.1:
+        raise ValueError(
+            f"lr={largest:g} is not a learning rate here: {name} chooses the length of "
+            "each step itself, and lr multiplies it. Leave lr out; to insist on steps "
+            f"{largest:g} times as long, set group['lr'] of param_groups afterwards"
+        )
 
 
 def checked_closure(
@@ -51,6 +62,15 @@ def refuse_scaled_gradients(optimiser: Any) -> None:
             "gradient itself and measures the loss more than once: use autocast with "
             "dtype=torch.bfloat16, which needs no scaler, and call "
             "optimizer.step(objective); steps that are not finite are refused anyway"
+        )
+
+
+def refuse_step_from_average(in_place: bool) -> None:
+    """Refuse a gradient taken while the average stood in for what is trained."""
+    if in_place:
+        raise RuntimeError(
+            "optimizer.eval() has put the averaged parameters in place, and backward() "
+            "was called on these: call optimizer.train() before the forward pass"
         )
 
 

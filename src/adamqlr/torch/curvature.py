@@ -6,49 +6,21 @@ and means the point's, hence normalised like its loss.
 """
 
 import dataclasses
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves, tree_map
 
 from adamqlr import rules
+from adamqlr.rules import Scalar
+from adamqlr.settings import check_range
+from adamqlr.step import Look, Trial
 from adamqlr.torch.objective import Objective
-from adamqlr.torch.point import (
-    Point,
-    as_objective,
-    bare,
-    inner_product,
-    scalar_dtype,
-)
+from adamqlr.torch.point import Point, as_objective, bare
 from adamqlr.torch.products import tangents
-
-
-class Trial(NamedTuple):
-    r"""The loss seen at a distance.
-
-    Attributes:
-        distance: $h$.
-        change: $f(\theta - h d) - f(\theta)$ of the whole batch; `None` if only a part
-            was looked at, whose slope is not the batch's.
-    """
-
-    distance: Tensor
-    change: Tensor | None
-
-
-class Look(NamedTuple):
-    r"""What one look along a direction shows, in float64 on the CPU.
-
-    Attributes:
-        curvature: $d^\top C d$.
-        trial: the loss at a distance, if it came with the curvature at no cost; `None`
-            if it takes an evaluation of its own, which then is best spent on the step
-            that was chosen.
-    """
-
-    curvature: Tensor
-    trial: Trial | None = None
+from adamqlr.torch.scalars import inner_product, scalar_dtype
 
 
 class Curvature(Protocol):
@@ -58,7 +30,7 @@ class Curvature(Protocol):
     step's size; it is there for those that evaluate the model at a distance.
     """
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         r"""Measure $d^\top C d$ of the batch that the point belongs to."""
         ...
 
@@ -66,7 +38,7 @@ class Curvature(Protocol):
 class OutputMetric(Protocol):
     """A curvature that is a metric on the outputs, pulled back to the parameters."""
 
-    def length(self, objective: Objective, outputs: Tensor, tangent: Tensor) -> Tensor:
+    def length(self, objective: Objective, outputs: Any, tangent: Any) -> Tensor:
         """Summed square length of a change of the outputs."""
         ...
 
@@ -80,12 +52,11 @@ class Fisher:
     an operation that has no forward mode gets the product by two backward passes.
     """
 
-    def length(self, objective: Objective, outputs: Tensor, tangent: Tensor) -> Tensor:
+    def length(self, objective: Objective, outputs: Any, tangent: Any) -> Tensor:
         """See `OutputMetric`."""
-        with torch.autocast(outputs.device.type, enabled=False):
-            return objective.sum(objective.likelihood.fisher(outputs, tangent))
+        return objective.sum(objective.fisher(outputs, tangent))
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         return _pulled_back(self, point, direction)
 
@@ -98,17 +69,21 @@ class GaussNewton:
     convex in the outputs the curvature is never negative.
     """
 
-    def length(self, objective: Objective, outputs: Tensor, tangent: Tensor) -> Tensor:
+    def length(self, objective: Objective, outputs: Any, tangent: Any) -> Tensor:
         r"""See `OutputMetric`; here $\partial_s^2 \sum_i w_i \ell(z_i + s t_i)$."""
         with torch.enable_grad():
-            s = torch.zeros((), dtype=tangent.dtype, device=tangent.device)
+            first = tree_leaves(tangent)[0]
+            s = torch.zeros((), dtype=first.dtype, device=first.device)
             s.requires_grad_()
-            loss = objective.sum(objective.losses(outputs + s * tangent))
+            moved = tree_map(lambda z, t: z + s * t, outputs, tangent)
+            loss = objective.sum(objective.losses(moved))
             (slope,) = torch.autograd.grad(loss, s, create_graph=True)
+            if not slope.requires_grad:
+                return torch.zeros_like(slope)
             (bend,) = torch.autograd.grad(slope, s)
         return bend
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         return _pulled_back(self, point, direction)
 
@@ -119,7 +94,7 @@ def _pulled_back(metric: OutputMetric, point: Point, direction: list[Tensor]) ->
     return Look(curvature)
 
 
-def _lengths(metric: OutputMetric, point: Point, along: list[Tensor]) -> list[Tensor]:
+def _lengths(metric: OutputMetric, point: Point, along: list[Any]) -> list[Tensor]:
     return [
         metric.length(as_objective(type(metric).__name__, part), outputs, tangent)
         for part, outputs, tangent in zip(
@@ -147,44 +122,38 @@ class Probe:
 
     metric: OutputMetric = Fisher()
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         for part in point.parts:
             as_objective("Probe", part)
-        distance = max(reach, _shortest_probe(point, direction))
+        distance = rules.maximum(_shortest_probe(point, direction), reach)
         moved = point.outputs_at(direction, distance)
-        along = [
-            (z.to(scalar_dtype([z])) - there.to(scalar_dtype([z]))) / distance
-            for z, there in zip(point.outputs, moved, strict=True)
-        ]
+        along = tree_map(
+            lambda z, there: (
+                (z.to(dtype := scalar_dtype([z])) - there.to(dtype)) / distance
+            ),
+            point.outputs,
+            moved,
+        )
         curvature, loss, there = point.means(
             _lengths(self.metric, point, along),
             point.loss_sums(point.outputs),
             point.loss_sums(moved),
         )
-        trial = Trial(torch.tensor(distance, dtype=torch.float64), there - loss)
-        return Look(curvature, trial)
+        return Look(curvature, Trial(distance, there - loss))
 
 
-def _shortest_probe(point: Point, direction: list[Tensor]) -> float:
+def _shortest_probe(point: Point, direction: list[Tensor]) -> Tensor:
     # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
     params = point.params
-    epsilon = max(torch.finfo(dtype).eps for dtype in _computing_dtypes(params))
+    casts = [dtype for start in point.starts for dtype in start.casts.values()]
+    dtypes = {param.dtype for param in params} | {d for d in casts if d is not None}
+    epsilon = max(torch.finfo(dtype).eps for dtype in dtypes)
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)
-    size, length = [float(square.sqrt()) for square in point.agreed(*squares)]
-    return epsilon**0.5 * (size + 0.01 * numbers**0.5) / (length or 1)
-
-
-def _computing_dtypes(params: list[Tensor]) -> set[torch.dtype]:
-    """The types in which the model computes, autocast's among them."""
-    devices = {param.device.type for param in params}
-    casts = {torch.get_autocast_dtype(d) for d in devices if _autocasts(d)}
-    return {param.dtype for param in params} | casts
-
-
-def _autocasts(device: str) -> bool:
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    size, length = [square.sqrt() for square in point.agreed(*squares)]
+    shortest = epsilon**0.5 * (size + 0.01 * numbers**0.5)
+    return shortest / torch.where(length == 0, 1, length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +171,7 @@ class Hessian:
 
     signed: bool = False
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         bends = []
         for part, start in zip(point.parts, point.starts, strict=True):
@@ -242,9 +211,9 @@ class Subsampled:
     every: int
 
     def __post_init__(self) -> None:
-        rules.check_range("every", self.every, 1)
+        check_range("every", self.every, 1)
 
-    def look(self, point: Point, direction: list[Tensor], reach: float) -> Look:
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
         look = self.curvature.look(point.part(self.every), direction, reach)
         if look.trial is None:

@@ -42,7 +42,8 @@ def adam(
             state["exp_avg"] = torch.zeros_like(param)
             state["exp_avg_sq"] = torch.zeros_like(param)
             state["step"] = 0
-        state["step"] += 1
+        # That of a checkpoint of torch's own Adam is a tensor.
+        state["step"] = int(state["step"]) + 1
     means = [state["exp_avg"] for state in states]
     squares = [state["exp_avg_sq"] for state in states]
     torch._foreach_lerp_(means, grads, 1 - b1)

@@ -5,36 +5,27 @@ the square length $t^\top F t$ of a change $t$ of the outputs in the Fisher metr
 Averaging over examples is `Objective`'s alone, so that loss, gradient and curvature
 cannot be normalised apart.
 
-One of your own is a subclass of `Likelihood` with these two methods; nothing needs to
-be registered.
+One of your own is any class with these two methods, `loss` and `fisher`; nothing needs
+to be registered. `docs/losses.md` says which likelihood to use.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from adamqlr.settings import check_range
+from adamqlr.step import Scale
 
 # No class number: what to leave out of a mean is for weights to say.
 _NONE = torch.iinfo(torch.int64).min
 
 # Mean over the whole batch of a number for each example, given by micro-batches.
 Average = Callable[[list[Tensor]], Tensor]
-
-
-class Scale(NamedTuple):
-    """The targets of one batch, over all examples and outputs.
-
-    Attributes:
-        mean: of the targets.
-        variance: of the targets around it.
-        error: mean square of their distance to the predictions.
-    """
-
-    mean: Tensor
-    variance: Tensor
-    error: Tensor
 
 
 @runtime_checkable
@@ -48,6 +39,24 @@ class Likelihood(Protocol):
     def fisher(self, outputs: Any, tangent: Any) -> Tensor:
         """Fisher length squared of a change of the outputs, for each example."""
         ...
+
+    def weighted_fisher(self, outputs: Any, tangent: Any, targets: Any) -> Tensor:
+        """`fisher`, times what the targets make it count in the loss.
+
+        Only a likelihood with weights of its own, as those of classes are, has more to
+        say than `fisher` does.
+        """
+        del targets
+        return self.fisher(outputs, tangent)
+
+    def counts(self, targets: Any) -> Tensor | None:
+        """How much each example counts in the number that divides the summed loss.
+
+        Returns:
+            `None`, if each counts one.
+        """
+        del targets
+        return None
 
     def scale(self, loss: Tensor, targets: list[Any], average: Average) -> Scale | None:
         """What a batch says about the targets' scale, where the likelihood does not.
@@ -63,6 +72,25 @@ class Likelihood(Protocol):
         del loss, targets, average
         return None
 
+    def targets_from(self, outputs: Any, grad: Any) -> tuple[Any, Tensor | None]:
+        """Read the targets of a loss from its gradient by the outputs.
+
+        Args:
+            outputs: of the model.
+            grad: of any multiple of the loss, by them.
+
+        Returns:
+            The targets, and what each example counts, where that can be seen.
+
+        Raises:
+            ValueError: targets of this kind cannot be read.
+        """
+        raise ValueError(
+            f"the targets of {type(self).__name__} cannot be read from gradients: have "
+            "the loop call a loss of torch.nn, nn.MSELoss() say, and watch that very "
+            "module; or give step() an Objective"
+        )
+
     def least(self, targets: list[Any], average: Average) -> float | Tensor | None:
         """The mean loss that the best of all outputs would have, or a bound below it.
 
@@ -77,28 +105,72 @@ class Likelihood(Protocol):
         return None
 
 
+class WithDefaults(Likelihood):
+    """The methods of an object, and those of `Likelihood` where it has none.
+
+    Args:
+        given: has `loss` and `fisher`.
+    """
+
+    def __init__(self, given: Any):
+        self.given = given
+        for name in ("weighted_fisher", "counts", "scale", "least"):
+            if callable(getattr(given, name, None)):
+                setattr(self, name, getattr(given, name))
+
+    def loss(self, outputs: Any, targets: Any) -> Tensor:
+        """See `Likelihood`."""
+        return self.given.loss(outputs, targets)
+
+    def fisher(self, outputs: Any, tangent: Any) -> Tensor:
+        """See `Likelihood`."""
+        return self.given.fisher(outputs, tangent)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # the class weights may be a tensor
 class Categorical(Likelihood):
     r"""Classes from logits on the last axis: softmax cross-entropy.
 
-    Targets are integers, or probabilities (one-hot or soft) with the logits' shape.
-    All axes but the last are examples, so sequences of tokens are a batch like any.
-    `torch.nn.CrossEntropyLoss` has its classes on the second axis instead.
+    Targets are integers, or floats in the logits' shape for probabilities (one-hot or
+    soft). All axes but that of the classes are examples, so sequences of tokens are a
+    batch like any. The Fisher information is the loss's Gauss-Newton matrix: the one of
+    the logits times the weight that the example's targets have.
+
+    Args:
+        label_smoothing: $\epsilon$ in [0, 1]; mixes the targets with the uniform
+            distribution, $(1 - \epsilon) y + \epsilon / K$ for $K$ classes.
+        class_weights: one for each class, which multiplies its term of the loss. Of
+            integer targets the mean is weighted by them, so that it is divided by the
+            weights of all labels; of probabilities, as `torch.nn` has it, it is divided
+            by the number of examples.
+        ignore_index: integer target of examples to leave out, padding say.
+        class_axis: where the classes are, if there are more than two axes:
+            `torch.nn.CrossEntropyLoss` has them on the second.
     """
 
+    label_smoothing: float = 0.0
+    class_weights: Any = None
+    ignore_index: int | None = None
+    class_axis: int = -1
+
+    def __post_init__(self) -> None:
+        check_range("label_smoothing", self.label_smoothing, 0, 1)
+
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        r"""$-\log \mathrm{softmax}(z)_y$."""
-        logits = at_least_float32(outputs)
-        if targets.shape == logits.shape:
-            return -(targets * functional.log_softmax(logits, -1)).sum(-1)
-        _same_shape("Categorical", logits.shape[:-1], targets.shape)
-        if targets.is_floating_point():
-            raise TypeError(
-                f"Categorical targets of type {targets.dtype} must have the logits' "
-                f"shape {tuple(logits.shape)}, got {tuple(targets.shape)}: pass "
-                "integers for class numbers, or one probability for each class"
-            )
-        flat = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1).long()
-        losses = functional.cross_entropy(*flat, reduction="none", ignore_index=_NONE)
+        r"""$-\sum_k w_k y_k \log \mathrm{softmax}(z)_k$."""
+        logits = self._classes_last(at_least_float32("Categorical", outputs))
+        if _are_probabilities(targets):
+            y = self._weighted(self._probabilities(targets, logits.shape).to(logits))
+            return -(y * functional.log_softmax(logits, -1)).sum(-1)
+        check_shape("Categorical targets", targets.shape, logits.shape[:-1])
+        losses = functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]),
+            targets.reshape(-1).long(),
+            self._class_weights(logits),
+            reduction="none",
+            ignore_index=_NONE if self.ignore_index is None else self.ignore_index,
+            label_smoothing=self.label_smoothing,
+        )
         return losses.reshape(targets.shape)
 
     def fisher(self, outputs: Tensor, tangent: Tensor) -> Tensor:
@@ -106,111 +178,391 @@ class Categorical(Likelihood):
 
         Equal to $p \cdot t^2 - (p \cdot t)^2$, without its cancellation.
         """
-        logits, tangent = at_least_float32(outputs), at_least_float32(tangent)
+        logits = self._classes_last(at_least_float32("Categorical", outputs))
+        tangent = self._classes_last(at_least_float32("Categorical", tangent))
         p = functional.softmax(logits, -1)
         mean = (p * tangent).sum(-1, keepdim=True)
         return (p * (tangent - mean).square()).sum(-1)
 
-    def least(self, targets: list[Tensor], average: Average) -> float:
-        """See `Likelihood`."""
-        return 0.0
+    def weighted_fisher(
+        self, outputs: Tensor, tangent: Tensor, targets: Tensor
+    ) -> Tensor:
+        r"""`fisher` times $\sum_k w_k y_k$, of the smoothed targets."""
+        lengths = self.fisher(outputs, tangent)
+        if _are_probabilities(targets):
+            y = self._weighted(self._classes_last(targets).to(lengths))
+            return y.sum(-1) * lengths
+        counts = self.counts(targets)
+        if counts is None:
+            return lengths
+        weights = counts.to(lengths.dtype)
+        if self.class_weights is not None and self.label_smoothing:
+            mean = torch.as_tensor(self.class_weights).to(lengths).mean()
+            weights = weights + self.label_smoothing * (mean - weights)
+            weights = self._kept(targets, weights)
+        return weights * lengths
+
+    def counts(self, targets: Tensor) -> Tensor | None:
+        """The weight of each label; zero for those to ignore."""
+        plain = self.class_weights is None and self.ignore_index is None
+        if plain or _are_probabilities(targets):
+            return None
+        if self.class_weights is None:
+            return self._kept(targets, torch.ones_like(targets, dtype=torch.float32))
+        labels = self._kept(targets, targets).long()
+        weights = torch.as_tensor(self.class_weights, device=targets.device)
+        return self._kept(targets, weights[labels])
+
+    def least(self, targets: list[Tensor], average: Average) -> float | Tensor:
+        """The entropy of targets that are probabilities, zero for others."""
+        if not _are_probabilities(targets[0]):
+            return 0.0
+        entropies = []
+        for given in targets:
+            y = self._classes_last(at_least_float32("Categorical targets", given))
+            y = self._weighted(y)
+            total = y.sum(-1, keepdim=True)
+            shares = y / torch.where(total == 0, 1, total)
+            entropies.append(-torch.xlogy(y, shares).sum(-1))
+        return average(entropies)
+
+    def targets_from(self, outputs: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The one class whose logit the loss pulls up: $p - y$ is negative there."""
+        grad = self._classes_last(grad)
+        return grad.argmin(-1), (grad != 0).any(-1)
+
+    def _classes_last(self, x: Tensor) -> Tensor:
+        return x.movedim(self.class_axis, -1) if x.ndim > 2 else x
+
+    def _class_weights(self, like: Tensor) -> Tensor | None:
+        if self.class_weights is None:
+            return None
+        return torch.as_tensor(self.class_weights).to(like)
+
+    def _probabilities(self, targets: Tensor, logits: torch.Size) -> Tensor:
+        targets = self._classes_last(targets)
+        if targets.shape == logits:
+            return targets
+        check_shape("Categorical targets", targets.shape, logits[:-1])
+        raise TypeError(
+            f"Categorical targets of type {targets.dtype} must have the logits' "
+            f"shape {tuple(logits)}, got {tuple(targets.shape)}: pass integers for "
+            "class numbers, or one probability for each class"
+        )
+
+    def _weighted(self, y: Tensor) -> Tensor:
+        """Smoothed, and times the weights of the classes."""
+        if self.label_smoothing:
+            y = y + self.label_smoothing * (1 / y.shape[-1] - y)
+        weights = self._class_weights(y)
+        return y if weights is None else y * weights
+
+    def _kept(self, targets: Tensor, values: Tensor) -> Tensor:
+        if self.ignore_index is None:
+            return values
+        return values.masked_fill(targets == self.ignore_index, 0)
 
 
-class Gaussian(Likelihood):
-    r"""Real targets with one variance: half the squared error.
+@dataclasses.dataclass(frozen=True)
+class IndependentOutputs(Likelihood):
+    """Outputs that are independent of each other: an example's loss is their sum.
+
+    Args:
+        example_axes: how many leading axes number examples. All other axes hold the
+            outputs of one example: by default an image is one example, and so is a
+            sequence. With 2 each step of a sequence is an example of its own, which
+            may then have a weight of its own.
+    """
+
+    example_axes: int = dataclasses.field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_range("example_axes", self.example_axes, 1)
+
+    def matched(self, outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Both as tensors of one shape, which is checked: nothing is broadcast."""
+        name = type(self).__name__
+        outputs = at_least_float32(name, outputs)
+        # Broadcasting (n, 1) against (n,) would quietly compare all pairs of examples.
+        check_shape(f"{name} targets", targets.shape, outputs.shape)
+        return outputs, targets
+
+    def summed(self, x: Tensor) -> Tensor:
+        """Sum over the outputs of each example."""
+        if x.ndim < self.example_axes:
+            raise ValueError(
+                f"{type(self).__name__} with example_axes={self.example_axes} needs "
+                f"outputs with so many axes at least, got shape {tuple(x.shape)}"
+            )
+        return x.flatten(self.example_axes).sum(-1) if x.ndim > self.example_axes else x
+
+    def width(self, targets: Tensor) -> int:
+        """How many outputs an example has."""
+        return math.prod(targets.shape[self.example_axes :])
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaussian(IndependentOutputs):
+    r"""Real targets with one variance: half the squared error, summed over outputs.
 
     Loss and curvature are those of unit variance; a divergence in nats is counted with
-    the variance that the targets have, so that their units do not matter.
+    the variance that the targets have, so that their units do not matter. The Fisher
+    information is the loss's Gauss-Newton matrix.
 
-    The last axis holds one example's outputs and is summed; with a single axis, each
-    output is an example of its own.
+    Args:
+        example_axes: see `IndependentOutputs`.
     """
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         r"""$\tfrac12 |z - y|^2$."""
-        mean, targets = _matched("Gaussian", outputs, targets)
-        return _sum_outputs((mean - targets).square()) / 2
+        mean, targets = self.matched(outputs, targets)
+        return self.summed((mean - targets).square()) / 2
 
     def fisher(self, outputs: Tensor, tangent: Tensor) -> Tensor:
         r"""$|t|^2$."""
-        return _sum_outputs(at_least_float32(tangent).square())
+        return self.summed(at_least_float32("Gaussian", tangent).square())
 
     def scale(self, loss: Tensor, targets: list[Tensor], average: Average) -> Scale:
         """See `Likelihood`."""
-        targets, outputs = [at_least_float32(y) for y in targets], count(targets[0])
-        mean = average([_sum_outputs(y) for y in targets]) / outputs
-        squares = [_sum_outputs((y - mean).square()) for y in targets]
-        return Scale(mean, average(squares) / outputs, 2 * loss / outputs)
+        targets = [at_least_float32("Gaussian targets", y) for y in targets]
+        width = self.width(targets[0])
+        mean = average([self.summed(y) for y in targets]) / width
+        squares = [self.summed((y - mean).square()) for y in targets]
+        return Scale(mean, average(squares) / width, 2 * loss / width)
 
     def least(self, targets: list[Tensor], average: Average) -> float:
         """See `Likelihood`."""
         return 0.0
 
 
-class Bernoulli(Likelihood):
-    """Yes or no from one logit each: binary cross-entropy, summed on the last axis."""
+@dataclasses.dataclass(frozen=True)
+class HeteroscedasticGaussian(IndependentOutputs):
+    r"""Real targets whose mean and variance the network both predicts.
+
+    Outputs are a pair `(mean, variance)`, the mean in the targets' shape. The variance
+    has that shape too, or one on the last axis, or no last axis, where it is the same
+    for all outputs there. Let the network end in a softplus or an exponential for it.
+    The curvature is the Fisher information.
+
+    Args:
+        eps: variances below count as this; their gradient stays.
+        full: add the constant $\tfrac12 \log 2\pi$ for each output.
+        example_axes: see `IndependentOutputs`.
+    """
+
+    eps: float = 1e-6
+    full: bool = False
+
+    def loss(self, outputs: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
+        r"""$\tfrac12 (\log v + (\mu - y)^2 / v)$."""
+        mean, variance = self._raised(*self._pair(outputs))
+        mean, targets = self.matched(mean, targets)
+        losses = variance.log() + (mean - targets).square() / variance
+        return self.summed(losses + (math.log(2 * math.pi) if self.full else 0)) / 2
+
+    def fisher(
+        self, outputs: tuple[Tensor, Tensor], tangent: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        r"""$t_\mu^2 / v + t_v^2 / 2 v^2$."""
+        _, variance = self._raised(*self._pair(outputs))
+        along_mean, along_variance = self._pair(tangent)
+        relative = along_variance / variance
+        return self.summed(along_mean.square() / variance + relative.square() / 2)
+
+    def _pair(self, given: Any) -> tuple[Tensor, Tensor]:
+        """What belongs to mean and variance, both in the mean's shape."""
+        name = type(self).__name__
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise TypeError(
+                f"{name} needs outputs (mean, variance), got {type(given).__name__}"
+            )
+        mean, variance = [at_least_float32(name, part) for part in given]
+        if variance.shape == mean.shape[:-1] != mean.shape:
+            variance = variance.unsqueeze(-1)
+        if variance.shape not in (mean.shape, (*mean.shape[:-1], 1)):
+            raise ValueError(
+                f"{name} variance must have the shape of the mean "
+                f"{tuple(mean.shape)}, or one on its last axis, got "
+                f"{tuple(variance.shape)}"
+            )
+        return mean, variance.expand_as(mean)
+
+    def _raised(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """With a variance of `eps` at least, and the gradient as if it were not."""
+        return mean, variance + (variance.clamp(min=self.eps) - variance).detach()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # the weights may be tensors
+class Bernoulli(IndependentOutputs):
+    r"""Yes or no from one logit each: binary cross-entropy, summed over outputs.
+
+    The Fisher information is the loss's Gauss-Newton matrix: with `pos_weight`, that of
+    each logit times the weight of its target.
+
+    Args:
+        pos_weight: what a positive target counts, for each output of an example or for
+            all of them.
+        output_weights: what each output of an example counts.
+        example_axes: see `IndependentOutputs`.
+    """
+
+    pos_weight: Any = None
+    output_weights: Any = None
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        r"""$\log(1 + e^z) - y z$."""
-        logits, targets = _matched("Bernoulli", outputs, targets)
+        r"""$w\, (c\, y \log(1 + e^{-z}) + (1 - y) \log(1 + e^z))$."""
+        logits, targets = self.matched(outputs, targets)
         losses = functional.binary_cross_entropy_with_logits(
-            logits, targets.to(logits.dtype), reduction="none"
+            logits,
+            targets.to(logits.dtype),
+            self._per_output("output_weights", logits),
+            reduction="none",
+            pos_weight=self._per_output("pos_weight", logits),
         )
-        return _sum_outputs(losses)
+        return self.summed(losses)
 
     def fisher(self, outputs: Tensor, tangent: Tensor) -> Tensor:
-        r"""$p(1 - p)\, t^2$, with $1 - p$ taken as $\sigma(-z)$ to keep its digits."""
-        logits, tangent = at_least_float32(outputs), at_least_float32(tangent)
-        variance = torch.sigmoid(logits) * torch.sigmoid(-logits)
-        return _sum_outputs(variance * tangent.square())
+        r"""$w\, p (1 - p)\, t^2$, with $1 - p = \sigma(-z)$ to keep its digits."""
+        return self.summed(self._lengths(outputs, tangent))
+
+    def weighted_fisher(
+        self, outputs: Tensor, tangent: Tensor, targets: Tensor
+    ) -> Tensor:
+        r"""$w\, (c\, y + 1 - y)\, p (1 - p)\, t^2$."""
+        lengths = self._lengths(outputs, tangent)
+        positive = self._per_output("pos_weight", lengths)
+        if positive is not None:
+            lengths = lengths * (1 + targets.to(lengths.dtype) * (positive - 1))
+        return self.summed(lengths)
+
+    def targets_from(self, outputs: Tensor, grad: Tensor) -> tuple[Tensor, None]:
+        """Yes, where the loss pulls the logit up."""
+        return (grad < 0).to(outputs.dtype), None
+
+    def scale(
+        self, loss: Tensor, targets: list[Tensor], average: Average
+    ) -> Scale | None:
+        """See `Likelihood`; with weights, a nat is so much of the loss."""
+        if self.output_weights is None:
+            return None
+        weights = torch.as_tensor(self.output_weights).to(loss)
+        return nats_of(weights.square().sum() / weights.sum(), loss)
 
     def least(self, targets: list[Tensor], average: Average) -> float:
         """See `Likelihood`."""
         return 0.0
 
+    def _lengths(self, outputs: Tensor, tangent: Tensor) -> Tensor:
+        logits = at_least_float32("Bernoulli", outputs)
+        tangent = at_least_float32("Bernoulli", tangent)
+        lengths = torch.sigmoid(logits) * torch.sigmoid(-logits) * tangent.square()
+        weights = self._per_output("output_weights", logits)
+        return lengths if weights is None else weights * lengths
 
-class Poisson(Likelihood):
-    """Counts from log rates, summed on the last axis; without the constant log y!."""
+    def _per_output(self, name: str, outputs: Tensor) -> Tensor | None:
+        given = getattr(self, name)
+        if given is None:
+            return None
+        weights = torch.as_tensor(given).to(outputs)
+        check_broadcast(name, weights.shape, outputs.shape[self.example_axes :])
+        return weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Poisson(IndependentOutputs):
+    r"""Counts from log rates or rates, summed over outputs.
+
+    The curvature is the Fisher information; for log rates it is the loss's Gauss-Newton
+    matrix too.
+
+    Args:
+        log_rate: whether the outputs are the rates' logarithms; rates as they are must
+            not be negative.
+        full: add Stirling's approximation of $\log y!$ for counts above one.
+        eps: added to a rate before its logarithm is taken.
+        example_axes: see `IndependentOutputs`.
+    """
+
+    log_rate: bool = True
+    full: bool = False
+    eps: float = 1e-8
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        r"""$e^z - y z$."""
-        log_rate, targets = _matched("Poisson", outputs, targets)
-        return _sum_outputs(log_rate.exp() - targets * log_rate)
+        r"""$e^z - y z$ of log rates, $z - y \log(z + \epsilon)$ of rates."""
+        outputs, targets = self.matched(outputs, targets)
+        losses = functional.poisson_nll_loss(
+            outputs,
+            targets.to(outputs.dtype),
+            log_input=self.log_rate,
+            full=self.full,
+            eps=self.eps,
+            reduction="none",
+        )
+        return self.summed(losses)
 
     def fisher(self, outputs: Tensor, tangent: Tensor) -> Tensor:
-        r"""$e^z t^2$."""
-        log_rate, tangent = at_least_float32(outputs), at_least_float32(tangent)
-        return _sum_outputs(log_rate.exp() * tangent.square())
+        r"""$e^z t^2$ of log rates, $t^2 / (z + \epsilon)$ of rates."""
+        outputs = at_least_float32("Poisson", outputs)
+        tangent = at_least_float32("Poisson", tangent)
+        sharpness = outputs.exp() if self.log_rate else 1 / (outputs + self.eps)
+        return self.summed(sharpness * tangent.square())
 
     def least(self, targets: list[Tensor], average: Average) -> Tensor:
         r"""$y - y \log y$, where the rate is the count."""
-        counts = [at_least_float32(y) for y in targets]
-        return average([_sum_outputs(y - torch.xlogy(y, y)) for y in counts])
+        losses = []
+        for given in targets:
+            y = at_least_float32("Poisson targets", given)
+            best = y - torch.xlogy(y, y) - (0 if self.log_rate else self.eps)
+            losses.append(self.summed(best + self._constant(y)))
+        return average(losses)
+
+    def _constant(self, counts: Tensor) -> Tensor | float:
+        if not self.full:
+            return 0.0
+        y = counts.clamp(min=1)
+        stirling = y * y.log() - y + (2 * math.pi * y).log() / 2
+        return torch.where(counts > 1, stirling, 0)
 
 
-def at_least_float32(x: Tensor) -> Tensor:
+def at_least_float32(name: str, x: Any) -> Tensor:
     """Half-precision outputs are averaged in float32; wider ones stay as they are."""
+    if not isinstance(x, Tensor):
+        kind = f"a {type(x).__name__}"
+        if isinstance(x, Mapping):
+            kind += f" with {', '.join(map(str, x))}"
+        raise TypeError(
+            f"{name} must come as one tensor, got {kind}: pass Objective(outputs=...) "
+            "to pick it from what the model returns, or use Heads for several"
+        )
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def count(outputs: Tensor) -> int:
-    """How many outputs an example has: the last axis, where there are two."""
-    return outputs.shape[-1] if outputs.ndim > 1 else 1
+def nats_of(nat: float | Tensor, loss: Tensor) -> Scale:
+    """The scale of a loss that counts nats in a unit of its own."""
+    zero = torch.zeros_like(loss)
+    return Scale(zero, zero + nat, zero)
 
 
-def _matched(name: str, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    _same_shape(name, outputs.shape, targets.shape)
-    return at_least_float32(outputs), targets
-
-
-def _same_shape(name: str, expected: torch.Size, targets: torch.Size) -> None:
-    # Broadcasting (n, 1) against (n,) would quietly compare every pair of examples.
-    if expected != targets:
+def check_shape(name: str, found: torch.Size, expected: torch.Size) -> None:
+    """Refuse a tensor of another shape than the outputs ask for."""
+    if found != expected:
         raise ValueError(
-            f"{name} targets must have shape {tuple(expected)} to match the outputs, "
-            f"got {tuple(targets)}"
+            f"{name} must have shape {tuple(expected)} to match the outputs, "
+            f"got {tuple(found)}"
         )
 
 
-def _sum_outputs(x: Tensor) -> Tensor:
-    return x if x.ndim <= 1 else x.sum(-1)
+def check_broadcast(name: str, found: torch.Size, event: torch.Size) -> None:
+    """Refuse weights that are not one for each output of an example."""
+    padded = (1,) * (len(event) - len(found)) + tuple(found)
+    fits = all(own in (1, size) for own, size in zip(padded, event, strict=False))
+    if len(padded) > len(event) or not fits:
+        raise ValueError(
+            f"{name} of shape {tuple(found)} must broadcast to the outputs of one "
+            f"example, {tuple(event)}; weights of examples go to "
+            "Objective(weights=...)"
+        )
+
+
+def _are_probabilities(targets: Tensor) -> bool:
+    return targets.is_floating_point()

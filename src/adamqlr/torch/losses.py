@@ -2,54 +2,73 @@
 
 They average over the outputs of an example too, where a likelihood sums, and their
 value is what `step` returns: a squared error without its half stays one. Steps are
-those of the likelihood itself.
+those of the likelihood itself. The functions of `torch.nn.functional` stand for the
+same losses, with options bound by `functools.partial`.
 """
 
+import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from adamqlr.torch.likelihoods import (
     Average,
     Bernoulli,
     Categorical,
     Gaussian,
+    HeteroscedasticGaussian,
+    IndependentOutputs,
     Likelihood,
     Poisson,
     Scale,
-    count,
+    WithDefaults,
+    at_least_float32,
+    nats_of,
 )
+from adamqlr.torch.robust import Huber, Laplace
 
 
+@dataclasses.dataclass(frozen=True)
 class OutputMean(Likelihood):
     """Another likelihood, averaged over an example's outputs instead of summed.
 
     Args:
-        likelihood: one that sums over the last axis.
+        likelihood: one that sums over the outputs of an example.
         factor: multiplies loss and Fisher information.
     """
 
-    def __init__(self, likelihood: Likelihood, factor: float = 1.0):
-        self.likelihood, self.factor = likelihood, factor
+    likelihood: IndependentOutputs
+    factor: float = 1.0
 
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, outputs: Any, targets: Tensor) -> Tensor:
         """See `Likelihood`."""
-        return self.likelihood.loss(outputs, targets) * self._share(outputs)
+        return self.likelihood.loss(outputs, targets) * self._share(targets)
 
-    def fisher(self, outputs: Tensor, tangent: Tensor) -> Tensor:
+    def fisher(self, outputs: Any, tangent: Any) -> Tensor:
         """See `Likelihood`."""
-        return self.likelihood.fisher(outputs, tangent) * self._share(outputs)
+        first = outputs if isinstance(outputs, Tensor) else outputs[0]
+        return self.likelihood.fisher(outputs, tangent) * self._share(first)
+
+    def weighted_fisher(self, outputs: Any, tangent: Any, targets: Tensor) -> Tensor:
+        """See `Likelihood`."""
+        lengths = self.likelihood.weighted_fisher(outputs, tangent, targets)
+        return lengths * self._share(targets)
 
     def scale(self, loss: Tensor, targets: list[Tensor], average: Average) -> Scale:
         """See `Likelihood`; a nat is so much less of this loss than of the sum."""
         share = self._share(targets[0])
         scale = self.likelihood.scale(loss / share, targets, average)
         if scale is None:
-            zero = torch.zeros_like(loss)
-            return Scale(zero, torch.full_like(loss, share), zero)
+            return nats_of(share, loss)
         mean, variance, error = scale
         return Scale(share**0.5 * mean, share * variance, share * error)
+
+    def targets_from(self, outputs: Any, grad: Any) -> tuple[Any, Tensor | None]:
+        """See `Likelihood`."""
+        return self.likelihood.targets_from(outputs, grad)
 
     def least(self, targets: list[Tensor], average: Average) -> float | Tensor | None:
         """See `Likelihood`."""
@@ -57,81 +76,156 @@ class OutputMean(Likelihood):
         return None if least is None else self._share(targets[0]) * least
 
     def _share(self, outputs: Tensor) -> float:
-        return self.factor / count(outputs)
+        return self.factor / max(self.likelihood.width(outputs), 1)
 
 
-class ClassesSecond(Likelihood):
-    """`Categorical` with the classes on the second axis, as `CrossEntropyLoss` has."""
+class LogProbabilities(WithDefaults):
+    """`Categorical` of outputs that are log-probabilities, which it takes as they are.
+
+    The curvature is the Fisher information; the loss is linear in its outputs, so that
+    Gauss-Newton would have none.
+
+    Args:
+        options: a loss of `torch.nn` that has them.
+    """
+
+    def __init__(self, options: nn.NLLLoss):
+        weights, ignored = options.weight, options.ignore_index
+        super().__init__(Categorical(0.0, weights, ignored, class_axis=1))
+        self.options = options
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """See `Likelihood`."""
-        if targets.shape == outputs.shape:
-            targets = _classes_last(targets)
-        return Categorical().loss(_classes_last(outputs), targets)
-
-    def fisher(self, outputs: Tensor, tangent: Tensor) -> Tensor:
-        """See `Likelihood`."""
-        return Categorical().fisher(_classes_last(outputs), _classes_last(tangent))
-
-    def least(self, targets: list[Tensor], average: Average) -> float:
-        """See `Likelihood`."""
-        return Categorical().least(targets, average)
+        r"""$-w_y z_y$."""
+        outputs, weights = at_least_float32("NLLLoss", outputs), self.options.weight
+        return functional.nll_loss(
+            outputs,
+            targets,
+            None if weights is None else weights.to(outputs),
+            ignore_index=self.options.ignore_index,
+            reduction="none",
+        )
 
 
-def _classes_last(x: Tensor) -> Tensor:
-    return x.movedim(1, -1) if x.ndim > 2 else x
+def _cross_entropy(loss: nn.CrossEntropyLoss) -> Likelihood:
+    return Categorical(
+        loss.label_smoothing, loss.weight, loss.ignore_index, class_axis=1
+    )
 
 
-# The options a likelihood has room for; all others must be at these values.
-_PLAIN = {
-    nn.CrossEntropyLoss: {"weight": None, "reduction": "mean", "label_smoothing": 0.0},
-    nn.MSELoss: {"reduction": "mean"},
-    nn.BCEWithLogitsLoss: {"weight": None, "reduction": "mean", "pos_weight": None},
-    nn.PoissonNLLLoss: {"log_input": True, "full": False, "reduction": "mean"},
+def _smooth_l1(loss: nn.SmoothL1Loss) -> Likelihood:
+    if loss.beta == 0:
+        return OutputMean(Laplace())
+    return OutputMean(Huber(loss.beta), factor=1 / loss.beta)
+
+
+_READERS: dict[type[nn.Module], Callable[[Any], Likelihood]] = {
+    nn.CrossEntropyLoss: _cross_entropy,
+    nn.NLLLoss: LogProbabilities,
+    nn.BCEWithLogitsLoss: lambda loss: OutputMean(
+        Bernoulli(pos_weight=loss.pos_weight, output_weights=loss.weight)
+    ),
+    nn.MSELoss: lambda loss: OutputMean(Gaussian(), factor=2.0),
+    nn.GaussianNLLLoss: lambda loss: OutputMean(
+        HeteroscedasticGaussian(eps=loss.eps, full=loss.full)
+    ),
+    nn.PoissonNLLLoss: lambda loss: OutputMean(
+        Poisson(log_rate=loss.log_input, full=loss.full, eps=loss.eps)
+    ),
+    nn.L1Loss: lambda loss: OutputMean(Laplace()),
+    nn.SmoothL1Loss: _smooth_l1,
+    nn.HuberLoss: lambda loss: OutputMean(Huber(loss.delta)),
+}
+
+_FUNCTIONS: dict[Callable[..., Tensor], type[nn.Module]] = {
+    functional.cross_entropy: nn.CrossEntropyLoss,
+    functional.nll_loss: nn.NLLLoss,
+    functional.binary_cross_entropy_with_logits: nn.BCEWithLogitsLoss,
+    functional.mse_loss: nn.MSELoss,
+    functional.gaussian_nll_loss: nn.GaussianNLLLoss,
+    functional.poisson_nll_loss: nn.PoissonNLLLoss,
+    functional.l1_loss: nn.L1Loss,
+    functional.smooth_l1_loss: nn.SmoothL1Loss,
+    functional.huber_loss: nn.HuberLoss,
+}
+
+# Losses that are not read, where one that is does the same.
+_INSTEAD: dict[Any, str] = {
+    nn.BCELoss: "give the logits, without the sigmoid, to BCEWithLogitsLoss",
+    functional.binary_cross_entropy: "give the logits, without the sigmoid, to "
+    "binary_cross_entropy_with_logits",
+    nn.KLDivLoss: "give the logits to CrossEntropyLoss, whose targets may be "
+    "probabilities: the gradient is the same",
+    functional.kl_div: "give the logits to cross_entropy, whose targets may be "
+    "probabilities: the gradient is the same",
+    nn.SoftMarginLoss: "use BCEWithLogitsLoss with targets 0 and 1",
+    nn.MultiLabelSoftMarginLoss: "use BCEWithLogitsLoss, which has the same value",
 }
 
 
 def as_likelihood(given: Any) -> Likelihood:
     """A likelihood as it is, or the one that a loss of `torch.nn` stands for.
 
+    Args:
+        given: a `Likelihood`, another object with `loss` and `fisher`, a loss of
+            `torch.nn`, or one of `torch.nn.functional`, as it is or in a
+            `functools.partial` with its options.
+
     Raises:
         ValueError: the loss has an option that no likelihood has.
-        TypeError: it is neither, or a loss that is not known here.
+        TypeError: it is none of these; the message says what is missing.
     """
-    if not isinstance(given, nn.Module):
-        if not isinstance(given, Likelihood):
-            raise TypeError(
-                "likelihood must be a Likelihood, as Categorical() is, with methods "
-                f"loss and fisher, or a loss of torch.nn, got {given!r}"
-            )
-        return given
-    plain = _PLAIN.get(type(given))
-    if plain is None:
-        names = ", ".join(loss.__name__ for loss in _PLAIN)
+    if isinstance(given, type):
         raise TypeError(
-            f"{type(given).__name__} is not among the losses known here ({names}): "
-            "pass a Likelihood, a class with methods loss and fisher"
+            f"likelihood must be an object, got the class {given.__name__}: "
+            f"pass {given.__name__}()"
         )
-    for option, value in plain.items():
-        found = getattr(given, option)
-        if found is not value and found != value:
-            raise ValueError(
-                f"{type(given).__name__} with {option}={found!r} is not supported: "
-                f"only {option}={value!r} is"
-            )
-    match given:
-        case nn.CrossEntropyLoss():
-            return ClassesSecond()
-        case nn.MSELoss():
-            return OutputMean(Gaussian(), factor=2.0)
-        case nn.BCEWithLogitsLoss():
-            return OutputMean(Bernoulli())
-        case _:
-            return OutputMean(Poisson())
+    if isinstance(given, Likelihood):
+        return given
+    function = given.func if isinstance(given, functools.partial) else given
+    if isinstance(function, Callable) and function in _FUNCTIONS:
+        given = _module(given)
+    if type(given) in _READERS:
+        return _read(given)
+    missing = [n for n in ("loss", "fisher") if not callable(getattr(given, n, None))]
+    if not missing:
+        return WithDefaults(given)
+    for known in (type(given), function):
+        if isinstance(known, Callable) and known in _INSTEAD:
+            raise TypeError(f"{known.__name__} is not supported: {_INSTEAD[known]}")
+    names = ", ".join(loss.__name__ for loss in _READERS)
+    raise TypeError(
+        f"likelihood must be a loss of torch.nn ({names}), one of these in "
+        "torch.nn.functional, or an object with methods loss(outputs, targets) and "
+        f"fisher(outputs, tangent), as Categorical() is, got {given!r} without "
+        f"{' and '.join(missing)}"
+    )
 
 
-def kept_examples(given: Any, targets: Any) -> Tensor | None:
-    """Which examples `CrossEntropyLoss` does not ignore; `None` where it keeps all."""
-    if not isinstance(given, nn.CrossEntropyLoss) or targets.is_floating_point():
-        return None
-    return (targets != given.ignore_index).to(torch.get_default_dtype())
+def _module(given: Any) -> nn.Module:
+    """The module that does what a function with its options does."""
+    if not isinstance(given, functools.partial):
+        return _FUNCTIONS[given]()
+    name, module = given.func.__name__, _FUNCTIONS[given.func]
+    if given.args:
+        raise ValueError(
+            f"likelihood: {name} must have its options bound by name, got the "
+            f"positional {given.args!r}"
+        )
+    try:
+        return module(**given.keywords)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} with {', '.join(given.keywords)} is not supported: bind options "
+            f"that {module.__name__} has; weights of examples go to "
+            "Objective(weights=...)"
+        ) from error
+
+
+def _read(loss: Any) -> Likelihood:
+    if loss.reduction != "mean":
+        raise ValueError(
+            f"{type(loss).__name__} with reduction={loss.reduction!r} is not "
+            "supported: use reduction='mean'. A step does not depend on a factor of "
+            "the loss, and masks go to Objective(weights=...)"
+        )
+    return _READERS[type(loss)](loss)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
 
-from adamqlr.torch.losses import as_likelihood, kept_examples
+from adamqlr.rules import Scalar, where
+from adamqlr.torch.losses import as_likelihood
+from adamqlr.torch.scalars import wide
 
 
 class Tally(NamedTuple):
     r"""What a weighted mean is over: $\sum_i w_i$ and $\sum_i w_i^2$."""
 
-    total: float
-    squares: float
+    total: Scalar
+    squares: Scalar
+
+
+# How to take the outputs from what a model returns: a function, or a name.
+Pick = Callable[[Any], Any] | str | None
+
+
+class Arguments(NamedTuple):
+    """All that a model was called with."""
+
+    args: tuple[Any, ...]
+    named: dict[str, Any]
 
 
 class Objective:
@@ -27,15 +42,22 @@ class Objective:
     there is no `backward` to call. Called by itself, it is the loss, with its graph.
 
     Args:
-        model: called with the inputs in the mode it is in. Its output is a tensor, or
-            an object whose `logits` is one.
-        likelihood: what the outputs say about the targets, or one of `torch.nn`'s
-            `CrossEntropyLoss`, `MSELoss`, `BCEWithLogitsLoss` and `PoissonNLLLoss`.
+        model: called with the inputs in the mode it is in.
+        likelihood: what the outputs say about the targets, or a loss of `torch.nn` or
+            `torch.nn.functional` (`docs/losses.md` has a table).
         inputs: of the batch; a tuple or list is passed as positional arguments and a
             mapping by name.
         targets: of the batch, examples on the first axis.
         weights: non-negative, one for each example, or fewer axes than that (one for
             each sequence of tokens, say). Zero leaves an example out: a mask.
+        outputs: picks the outputs from what the model returns, by a function or by the
+            name of an attribute or entry. By default they are its `logits` where it has
+            such, or all it returns: a tensor, or several where the likelihood is of
+            several, as `Heads` is.
+        penalty: maps the model to a number that is added to the loss, a weight times
+            the square norm of its parameters say; called after each evaluation of the
+            model. Value and gradient have it; it is none of the outputs' doing, so
+            Fisher and Gauss-Newton have not.
 
     Example:
         >>> import torch
@@ -54,6 +76,9 @@ class Objective:
         inputs: Any,
         targets: Any,
         weights: Tensor | None = None,
+        *,
+        outputs: Pick = None,
+        penalty: Callable[[nn.Module], Tensor] | None = None,
     ):
         if not isinstance(model, nn.Module):
             raise TypeError(
@@ -61,12 +86,9 @@ class Objective:
             )
         self.model = model
         self.likelihood = as_likelihood(likelihood)
-        self.inputs = inputs
-        kept = kept_examples(likelihood, targets)
-        if kept is not None:
-            weights = kept if weights is None else _aligned(weights, kept) * kept
-        self.weights = weights
+        self.inputs, self.weights = inputs, weights
         self.targets = _blank_masked(targets, weights)
+        self.outputs, self.penalty = outputs, penalty
 
     @property
     def parts(self) -> tuple[Objective, ...]:
@@ -76,29 +98,43 @@ class Objective:
     def __call__(self) -> Tensor:
         """The loss at the model's parameters, with its graph."""
         values = self.losses(self.predict(self.model))
-        return self.sum(values) / (self.tally(values).total or 1)
+        return self.sum(values) / at_least_something(self.tally(values).total)
 
-    def predict(self, model: Callable[..., Any]) -> Tensor:
-        """The outputs of the model, or of one that stands in for it."""
+    def predict(self, model: Callable[..., Any]) -> Any:
+        """The outputs of the model, or of one that stands in for it.
+
+        With a penalty, a pair of both.
+        """
         match self.inputs:
+            case Arguments(args, named):
+                returned = model(*args, **named)
             case Mapping():
-                outputs = model(**self.inputs)
+                returned = model(**self.inputs)
             case tuple() | list():
-                outputs = model(*self.inputs)
+                returned = model(*self.inputs)
             case _:
-                outputs = model(self.inputs)
-        outputs = getattr(outputs, "logits", outputs)
-        if not isinstance(outputs, Tensor):
-            raise TypeError(
-                "the model must return a tensor or an object with logits, got "
-                f"{type(outputs).__name__}: wrap it in a module that picks its outputs"
-            )
-        return outputs
+                returned = model(self.inputs)
+        outputs = picked(self.outputs, returned)
+        if self.penalty is None:
+            return outputs
+        return outputs, self.penalty(self.model)
 
-    def losses(self, outputs: Tensor) -> Tensor:
+    def losses(self, outputs: Any) -> Tensor:
         """The loss of each example, in float32 at least, whatever autocast says."""
-        with torch.autocast(outputs.device.type, enabled=False):
-            return self.likelihood.loss(outputs, self.targets)
+        with torch.autocast(tree_leaves(outputs)[0].device.type, enabled=False):
+            if self.penalty is None:
+                return self.likelihood.loss(outputs, self.targets)
+            outputs, penalty = outputs
+            losses = self.likelihood.loss(outputs, self.targets)
+            counts = self.likelihood.counts(self.targets)
+            return losses + (penalty if counts is None else counts * penalty)
+
+    def fisher(self, outputs: Any, tangent: Any) -> Tensor:
+        """Fisher length squared of a change of the outputs, for each example."""
+        if self.penalty is not None:
+            (outputs, _), (tangent, _) = outputs, tangent
+        with torch.autocast(tree_leaves(outputs)[0].device.type, enabled=False):
+            return self.likelihood.weighted_fisher(outputs, tangent, self.targets)
 
     def sum(self, values: Tensor) -> Tensor:
         """Weighted sum of a number for each example."""
@@ -110,26 +146,31 @@ class Objective:
 
     def tally(self, values: Tensor) -> Tally:
         """What the mean of a number for each example is over."""
-        if self.weights is None:
+        counts = self.likelihood.counts(self.targets)
+        if self.weights is None and counts is None:
             return Tally(values.numel(), values.numel())
-        each = values.numel() / max(self.weights.numel(), 1)
-        weights = self.weights.double()
-        sums = torch.stack([weights.sum(), weights.square().sum()]).tolist()
-        return Tally(each * sums[0], each * sums[1])
+        each = wide(torch.ones_like(values))
+        if self.weights is not None:
+            each = each * _aligned(self.weights, values)
+        if counts is not None:
+            each = torch.where(each == 0, 0, each * counts)
+        return Tally(each.sum(), each.square().sum())
+
+    def scaled(self, factor: Tensor) -> Objective:
+        """The same objective, whose examples weigh so many times as much."""
+        scaled = copy.copy(self)
+        weights = factor if self.weights is None else factor * self.weights
+        scaled.weights = weights.to(torch.get_default_dtype())
+        return scaled
 
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example."""
         take = lambda leaf: leaf[::every] if isinstance(leaf, Tensor) else leaf
-        match self.inputs:
-            case Mapping():
-                inputs = {name: take(leaf) for name, leaf in self.inputs.items()}
-            case tuple() | list():
-                inputs = tuple(take(leaf) for leaf in self.inputs)
-            case _:
-                inputs = take(self.inputs)
-        return Objective(
-            self.model, self.likelihood, inputs, take(self.targets), take(self.weights)
-        )
+        part = copy.copy(self)
+        part.inputs = tree_map(take, self.inputs)
+        part.targets = tree_map(take, self.targets)
+        part.weights = take(self.weights)
+        return part
 
 
 class Accumulated:
@@ -184,12 +225,42 @@ class Closure:
         return Tally(1, 1)
 
 
+def at_least_something(total: Scalar) -> Scalar:
+    """What to divide a sum by: one where there is nothing, whose sum is zero."""
+    return where(total == 0, 1, total)
+
+
+def picked(pick: Pick, returned: Any) -> Any:
+    """The outputs among what a model returned."""
+    if callable(pick):
+        outputs = pick(returned)
+    elif pick is None:
+        outputs = getattr(returned, "logits", returned)
+    elif isinstance(returned, Mapping) and pick in returned:
+        outputs = returned[pick]
+    elif hasattr(returned, pick):
+        outputs = getattr(returned, pick)
+    else:
+        raise ValueError(
+            f"outputs={pick!r} is no attribute or entry of the "
+            f"{type(returned).__name__} that the model returns"
+        )
+    strange = [leaf for leaf in tree_leaves(outputs) if not isinstance(leaf, Tensor)]
+    if strange:
+        raise TypeError(
+            f"the model's outputs must be tensors, got a {type(strange[0]).__name__}: "
+            "pass outputs=... to pick them from what the model returns"
+        )
+    return outputs
+
+
 def _aligned(weights: Tensor, values: Tensor) -> Tensor:
     """Weights with as many axes as the values."""
     if weights.shape != values.shape[: weights.ndim]:
         raise ValueError(
-            f"weights must have the leading axes of the examples "
-            f"{tuple(values.shape)}, got {tuple(weights.shape)}"
+            "weights must have the leading axes of the examples "
+            f"{tuple(values.shape)}, got {tuple(weights.shape)}: how many axes number "
+            "examples is the likelihood's example_axes"
         )
     return weights.reshape(weights.shape + (1,) * (values.ndim - weights.ndim))
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from adamqlr import rules
-from adamqlr.torch.curvature import Curvature, Fisher, Probe
+from adamqlr.settings import PAPER, Rule, check_range
+from adamqlr.torch.curvature import Curvature, Fisher
 from adamqlr.torch.directions import adam, sgd
-from adamqlr.torch.rule import QLR, Hook, Params
+from adamqlr.torch.qlr import QLR, Params
 
 
 class AdamQLR(QLR):
@@ -21,23 +21,10 @@ class AdamQLR(QLR):
 
     Args:
         params: tensors, or groups of them.
+        lr: no learning rate: a factor on all steps, for schedulers; below 0.1 refused.
         betas: decay of Adam's means of gradients and of their squares, in [0, 1).
         eps: $\epsilon > 0$, added to the root.
-        curvature: see `QLR`, as the settings below.
-        lr: factor on $\alpha$, for schedulers.
-        weight_decay: added to the gradients, as a multiple of the parameters.
-        damping: initial $\lambda$, or `None`.
-        damping_decrease: $\omega_\mathrm{dec}$.
-        damping_increase: $\omega_\mathrm{inc}$.
-        damping_floor: smallest $\lambda$.
-        rescale: factor on $\alpha$, before its limits.
-        max_step_size: limit on $|\alpha|$, or `None`.
-        kl_budget: limit on the divergence that each example may cause, at the first
-            one, or `None`.
-        kl_decay: power of the examples seen with which it falls.
-        curvature_decay: of the curvature's running mean, or `None`.
-        ratio_every: steps from one reduction ratio to the next.
-        clip: called with the parameters, to change their `grad`; or `None`.
+        **options: `curvature`, `rule`, `weight_decay`, `l2` and `clip`; see `QLR`.
 
     Example:
         >>> import torch
@@ -53,52 +40,20 @@ class AdamQLR(QLR):
     def __init__(
         self,
         params: Params,
+        lr: float = 1.0,
+        *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        *,
-        curvature: Curvature = Probe(),  # noqa: B008 - immutable
-        lr: float = 1.0,
-        weight_decay: float = 0.0,
-        damping: float | None = 1e-3,
-        damping_decrease: float = 0.5,
-        damping_increase: float = 2.0,
-        damping_floor: float = 1e-8,
-        rescale: float = 1.0,
-        max_step_size: float | None = None,
-        kl_budget: float | None = 0.005,
-        kl_decay: float = 0.5,
-        curvature_decay: float | None = 0.9,
-        ratio_every: int = 1,
-        clip: Hook | None = None,
+        **options: Any,
     ):
-        super().__init__(
-            params,
-            adam,
-            curvature=curvature,
-            lr=lr,
-            weight_decay=weight_decay,
-            damping=damping,
-            damping_decrease=damping_decrease,
-            damping_increase=damping_increase,
-            damping_floor=damping_floor,
-            rescale=rescale,
-            max_step_size=max_step_size,
-            kl_budget=kl_budget,
-            kl_decay=kl_decay,
-            curvature_decay=curvature_decay,
-            ratio_every=ratio_every,
-            clip=clip,
-            betas=betas,
-            eps=eps,
-        )
+        super().__init__(params, adam, lr=lr, betas=betas, eps=eps, **options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """See `QLR`."""
-        b1, b2 = param_group.get("betas", self.defaults["betas"])
-        rules.check_range("betas[0]", b1, 0, 1, open_high=True)
-        rules.check_range("betas[1]", b2, 0, 1, open_high=True)
-        eps = param_group.get("eps", self.defaults["eps"])
-        rules.check_range("eps", eps, 0, open_low=True)
+        group = self.defaults | param_group
+        for number, beta in enumerate(group["betas"]):
+            check_range(f"betas[{number}]", beta, 0, 1, open_high=True)
+        check_range("eps", group["eps"], 0, open_low=True)
         super().add_param_group(param_group)
 
 
@@ -109,14 +64,9 @@ class PaperAdamQLR(AdamQLR):
     at small batches its steps grow without limit.
 
     Args:
-        params: see `AdamQLR`, as the rest.
-        betas: decay of Adam's means of gradients and of their squares.
-        eps: added to the root.
+        params: tensors, or groups of them.
         curvature: what $C$ is.
-        damping: initial $\lambda$, or `None`.
-        damping_decrease: $\omega_\mathrm{dec}$.
-        damping_increase: $\omega_\mathrm{inc}$.
-        rescale: $k$, multiplies $\alpha$.
+        rule: `dataclasses.replace(PAPER, ...)` for other dampings or rescaling.
 
     References:
         Clarke and Hernández-Lobato 2024, algorithm 2 and section 4.
@@ -125,30 +75,11 @@ class PaperAdamQLR(AdamQLR):
     def __init__(
         self,
         params: Params,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
         *,
         curvature: Curvature = Fisher(),  # noqa: B008 - immutable
-        damping: float | None = 1e-3,
-        damping_decrease: float = 0.5,
-        damping_increase: float = 2.0,
-        rescale: float = 1.0,
+        rule: Rule = PAPER,
     ):
-        super().__init__(
-            params,
-            betas,
-            eps,
-            curvature=curvature,
-            damping=damping,
-            damping_decrease=damping_decrease,
-            damping_increase=damping_increase,
-            damping_floor=1e-8,
-            rescale=rescale,
-            max_step_size=None,
-            kl_budget=None,
-            curvature_decay=None,
-            ratio_every=1,
-        )
+        super().__init__(params, curvature=curvature, rule=rule)
 
 
 class SGDQLR(QLR):
@@ -158,66 +89,17 @@ class SGDQLR(QLR):
         params: tensors, or groups of them.
         momentum: decay of a running sum of gradients, in [0, 1), that takes the
             gradient's place as direction; `None` for none.
-        curvature: see `QLR`, as the settings below.
-        lr: factor on $\alpha$, for schedulers.
-        weight_decay: added to the gradients, as a multiple of the parameters.
-        damping: initial $\lambda$, or `None`.
-        damping_decrease: $\omega_\mathrm{dec}$.
-        damping_increase: $\omega_\mathrm{inc}$.
-        damping_floor: smallest $\lambda$.
-        rescale: factor on $\alpha$, before its limits.
-        max_step_size: limit on $|\alpha|$, or `None`.
-        kl_budget: limit on the divergence that each example may cause, at the first
-            one, or `None`.
-        kl_decay: power of the examples seen with which it falls.
-        curvature_decay: of the curvature's running mean, or `None`.
-        ratio_every: steps from one reduction ratio to the next.
-        clip: called with the parameters, to change their `grad`; or `None`.
+        **options: `curvature`, `rule`, `lr`, `weight_decay`, `l2`, `clip`; see `QLR`.
     """
 
     def __init__(
-        self,
-        params: Params,
-        momentum: float | None = None,
-        *,
-        curvature: Curvature = Probe(),  # noqa: B008 - immutable
-        lr: float = 1.0,
-        weight_decay: float = 0.0,
-        damping: float | None = 1e-3,
-        damping_decrease: float = 0.5,
-        damping_increase: float = 2.0,
-        damping_floor: float = 1e-8,
-        rescale: float = 1.0,
-        max_step_size: float | None = None,
-        kl_budget: float | None = 0.005,
-        kl_decay: float = 0.5,
-        curvature_decay: float | None = 0.9,
-        ratio_every: int = 1,
-        clip: Hook | None = None,
+        self, params: Params, *, momentum: float | None = None, **options: Any
     ):
-        super().__init__(
-            params,
-            sgd,
-            curvature=curvature,
-            lr=lr,
-            weight_decay=weight_decay,
-            damping=damping,
-            damping_decrease=damping_decrease,
-            damping_increase=damping_increase,
-            damping_floor=damping_floor,
-            rescale=rescale,
-            max_step_size=max_step_size,
-            kl_budget=kl_budget,
-            kl_decay=kl_decay,
-            curvature_decay=curvature_decay,
-            ratio_every=ratio_every,
-            clip=clip,
-            momentum=momentum,
-        )
+        super().__init__(params, sgd, momentum=momentum, **options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """See `QLR`."""
-        momentum = param_group.get("momentum", self.defaults["momentum"])
+        momentum = (self.defaults | param_group)["momentum"]
         if momentum is not None:
-            rules.check_range("momentum", momentum, 0, 1, open_high=True)
+            check_range("momentum", momentum, 0, 1, open_high=True)
         super().add_param_group(param_group)

@@ -13,10 +13,20 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map
 
-from adamqlr.torch.likelihoods import Likelihood, Scale
-from adamqlr.torch.objective import Accumulated, Closure, Objective, Tally
+from adamqlr import rules
+from adamqlr.rules import Scalar
+from adamqlr.step import Batch
+from adamqlr.torch.objective import (
+    Accumulated,
+    Closure,
+    Objective,
+    Tally,
+    at_least_something,
+)
 from adamqlr.torch.replay import Start, shifted
+from adamqlr.torch.scalars import home, placed, scalar_dtype, wide
 
 Part = Objective | Closure
 
@@ -33,6 +43,7 @@ class Point:
         starts: the random state and buffers that each part's evaluation began with.
         outputs: the model's, of each part.
         tally: what the means are over.
+        home: the device on which scalars are.
         loss: $f(\theta)$.
     """
 
@@ -41,72 +52,72 @@ class Point:
         parts: Iterable[Part],
         params: list[Tensor],
         starts: list[Start],
-        outputs: list[Tensor],
+        outputs: list[Any],
         losses: list[Tensor],
+        group: torch.distributed.ProcessGroup | None = None,
     ):
         self.parts, self.params = tuple(parts), params
         self.starts, self.outputs = starts, outputs
-        self.group = _process_group(self.parts[0].model)
+        self.group = group or _process_group(self.parts[0].model)
+        self.home = home(params)
         tallies = [p.tally(v) for p, v in zip(self.parts, losses, strict=True)]
         counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]
         if self.group is not None:
-            own = torch.tensor(counts, dtype=torch.float64, device=params[0].device)
-            counts = self._gathered(own)
-        self.tally = Tally(*[float(number) for number in counts])
+            own = [placed(count, self.home) for count in counts]
+            counts = list(self._gathered(torch.stack(own)))
+        self.tally = Tally(*counts)
         sums = [p.sum(v) for p, v in zip(self.parts, losses, strict=True)]
         (self.loss,) = self.means(sums)
 
     def means(self, *sums: list[Tensor]) -> list[Tensor]:
-        """Means of the whole batch from sums over each part, as float64 on the CPU.
-
-        All in one transfer, since each would wait for the device.
-        """
+        """Means of the whole batch from sums over each part, as float64."""
         dtype = scalar_dtype(self.params)
-        each = [torch.stack([s.detach().to(dtype) for s in row]).sum() for row in sums]
-        gathered = self._gathered(torch.stack(each))
-        return list(gathered.cpu().double() / (self.tally.total or 1))
+        each = [
+            torch.stack([s.detach().to(self.home, dtype) for s in row]).sum()
+            for row in sums
+        ]
+        total = at_least_something(self.tally.total)
+        return list(wide(self._gathered(torch.stack(each))) / total)
 
     def _gathered(self, own: Tensor) -> Tensor:
         if self.group is not None:
-            own = own.double()
+            own = wide(own)
             torch.distributed.all_reduce(own, group=self.group)
         return own
 
     def agreed(self, *scalars: Tensor) -> list[Tensor]:
-        """Scalars that all processes have, the same to the last bit, on the CPU."""
-        dtype = scalar_dtype(self.params)
-        device = scalars[0].device
-        own = torch.stack([s.detach().to(device, dtype) for s in scalars])
+        """Scalars that all processes have, the same to the last bit, as float64."""
+        own = wide(torch.stack([s.detach().to(self.home) for s in scalars]))
         processes = 1 if self.group is None else self.group.size()
-        return list(self._gathered(own).cpu().double() / processes)
+        return list(self._gathered(own) / processes)
 
-    def examples(self) -> float:
+    def batch(self) -> Batch:
+        """What the likelihood says about the whole batch."""
+        parts = [as_objective("Rule.budget", part) for part in self.parts]
+        likelihood, targets = parts[0].likelihood, [part.targets for part in parts]
+        return Batch(
+            examples=self._examples(),
+            scale=likelihood.scale(self.loss, targets, self._average),
+            # A penalty may have any sign.
+            least=None
+            if any(part.penalty is not None for part in parts)
+            else likelihood.least(targets, self._average),
+        )
+
+    def _examples(self) -> Scalar:
         r"""How many examples a mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
 
         Their number without weights; of a mask, how many it keeps (Kish 1965). Never
         below one, which a batch of none would have.
         """
-        return max(self.tally.total**2 / (self.tally.squares or 1), 1.0)
-
-    def scale(self) -> Scale | None:
-        """Of the targets of the whole batch, where the likelihood leaves it open."""
-        likelihood, targets = self._targets()
-        return likelihood.scale(self.loss, targets, self._average)
-
-    def least(self) -> float | Tensor | None:
-        """The least loss that the batch's targets allow, where it is known."""
-        likelihood, targets = self._targets()
-        return likelihood.least(targets, self._average)
-
-    def _targets(self) -> tuple[Likelihood, list[Any]]:
-        parts = [as_objective("kl_budget", part) for part in self.parts]
-        return parts[0].likelihood, [part.targets for part in parts]
+        total, squares = self.tally
+        return rules.maximum(total * total / at_least_something(squares), 1.0)
 
     def _average(self, values: list[Tensor]) -> Tensor:
         sums = [p.sum(v) for p, v in zip(self.parts, values, strict=True)]
         return self.means(sums)[0]
 
-    def loss_sums(self, outputs: list[Tensor]) -> list[Tensor]:
+    def loss_sums(self, outputs: list[Any]) -> list[Tensor]:
         """Summed loss of each part, for `means`."""
         return [
             part.sum(part.losses(z))
@@ -114,18 +125,22 @@ class Point:
         ]
 
     @torch.no_grad()
-    def outputs_at(self, direction: list[Tensor], distance: float) -> list[Tensor]:
+    def outputs_at(self, direction: list[Tensor], distance: Tensor) -> list[Any]:
         r"""The outputs at $\theta - h d$, of each part."""
         with shifted(self.params, direction, distance):
             return self._replayed(self.parts)
 
-    def _replayed(self, parts: Iterable[Part]) -> list[Tensor]:
+    def _replayed(self, parts: Iterable[Part]) -> list[Any]:
         outputs = []
         for part, start in zip(parts, self.starts, strict=True):
             with start.again():
                 # The wrapper is for gradients alone: it would broadcast buffers here.
                 outputs.append(part.predict(_unwrapped(part.model)))  # type: ignore[arg-type]
         return outputs
+
+    def restore_buffers(self) -> None:
+        """Take back what the gradient's evaluation left in the model's buffers."""
+        self.starts[0].restore_buffers()
 
     @torch.no_grad()
     def part(self, every: int) -> Point:
@@ -142,17 +157,18 @@ def gradient(
     r"""Fill the parameters' `grad` with $\nabla f$ and keep what a look needs."""
     starts, outputs, losses = [], [], []
     # Processes must agree on it before they know each other's examples.
-    scale = 0.0 if _process_group(objective.parts[0].model) is None else 1.0
+    scale, alone = 1.0, _process_group(objective.parts[0].model) is None
     for number, part in enumerate(objective.parts):
         last = number == len(objective.parts) - 1
         starts.append(Start(part.model))
         with torch.enable_grad(), _synchronised(part.model, last):
             predicted = part.predict(part.model)  # type: ignore[arg-type]
             values = part.losses(predicted)
-            scale = scale or part.tally(values).total or 1
+            if number == 0 and alone:
+                scale = at_least_something(part.tally(values).total)
             with torch.autocast(values.device.type, enabled=False):
                 (part.sum(values) / scale).backward()
-        outputs.append(predicted.detach())
+        outputs.append(tree_map(Tensor.detach, predicted))
         losses.append(values.detach())
     params = [param for param in params if param.grad is not None]
     if not params:
@@ -163,8 +179,8 @@ def gradient(
     point = Point(objective.parts, params, starts, outputs, losses)
     # So far the mean is over processes, and over the first part's examples at best.
     processes = 1 if point.group is None else point.group.size()
-    factor = processes * scale / (point.tally.total or 1)
-    if factor != 1:
+    factor = processes * scale / at_least_something(point.tally.total)
+    if isinstance(factor, Tensor) or factor != 1:
         torch._foreach_mul_([p.grad for p in params if p.grad is not None], factor)
     return point
 
@@ -175,7 +191,7 @@ def as_objective(asking: str, part: Any) -> Objective:
         raise TypeError(
             f"{asking} needs the model's outputs, which a plain closure does not show: "
             "call step(Objective(model, likelihood, inputs, targets)), or use "
-            "curvature=Hessian() and kl_budget=None, which take any closure"
+            "curvature=Hessian() and Rule(budget=None), which take any closure"
         )
     return part
 
@@ -189,26 +205,6 @@ def bare(model: nn.Module) -> nn.Module:
             model = _uncompiled(model)
         else:
             return model
-
-
-def scalar_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
-    """The type of the method's scalars: as wide as the parameters, float32 at least."""
-    dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
-
-
-def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
-    """Sum of products over two lists, in `scalar_dtype` also for bfloat16 tensors."""
-    dtype = scalar_dtype(a)
-    products = [
-        torch.dot(x.detach().reshape(-1).to(dtype), y.detach().reshape(-1).to(dtype))
-        for x, y in zip(a, b, strict=True)
-    ]
-    if not products:
-        return torch.zeros((), dtype=dtype)
-    return torch.stack([product.to(products[0].device) for product in products]).sum()
 
 
 def _uncompiled(model: nn.Module) -> nn.Module:

@@ -2,12 +2,14 @@
 
 import warnings
 import weakref
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from adamqlr.torch.objective import Objective
 from adamqlr.torch.point import Point, as_objective, bare
@@ -17,7 +19,7 @@ from adamqlr.torch.replay import Start
 _WITHOUT_FORWARD_MODE: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()
 
 
-def tangents(asking: str, point: Point, direction: list[Tensor]) -> list[Tensor]:
+def tangents(asking: str, point: Point, direction: list[Tensor]) -> list[Any]:
     """$Jd$ of each part, with the step's own dropout masks and buffers."""
     # Of the attention kernels only this one has derivatives of every kind.
     with sdpa_kernel(SDPBackend.MATH):
@@ -29,7 +31,7 @@ def tangents(asking: str, point: Point, direction: list[Tensor]) -> list[Tensor]
 
 def _tangent(
     objective: Objective, start: Start, params: list[Tensor], direction: list[Tensor]
-) -> Tensor:
+) -> Any:
     model = bare(objective.model)
     if model not in _WITHOUT_FORWARD_MODE:
         try:
@@ -53,7 +55,7 @@ def _tangent(
 @torch.no_grad()
 def forward_product(
     objective: Objective, params: list[Tensor], direction: list[Tensor]
-) -> Tensor:
+) -> Any:
     """$Jd$ by forward mode: each operation carries its derivative along.
 
     Dual numbers rather than `torch.func.jvp`: that changes the memory layout inside
@@ -72,21 +74,32 @@ def forward_product(
             return functional_call(model, duals, args, named)
 
         outputs = objective.predict(moving)
-        tangent = forward_ad.unpack_dual(outputs).tangent
-        return torch.zeros_like(outputs) if tangent is None else tangent
+        return tree_map(_derivative, outputs)
+
+
+def _derivative(dual: Tensor) -> Tensor:
+    tangent = forward_ad.unpack_dual(dual).tangent
+    return torch.zeros_like(dual) if tangent is None else tangent
 
 
 def double_backward_product(
     objective: Objective, params: list[Tensor], direction: list[Tensor]
-) -> Tensor:
+) -> Any:
     r"""$Jd$ by two backward passes: the derivative of $u^\top J d$ by $u$."""
     with torch.enable_grad():
-        outputs = objective.predict(bare(objective.model))
-        u = torch.zeros_like(outputs, requires_grad=True)
+        outputs, spec = tree_flatten(objective.predict(bare(objective.model)))
+        # What does not depend on the parameters has no derivative.
+        moving = [z for z in outputs if z.requires_grad]
+        u = [torch.zeros_like(z, requires_grad=True) for z in moving]
         pulled = torch.autograd.grad(
-            outputs, params, u, create_graph=True, allow_unused=True
+            moving, params, u, create_graph=True, allow_unused=True
         )
         used = [(p, d) for p, d in zip(pulled, direction, strict=True) if p is not None]
         products, directions = zip(*used, strict=True)
-        (tangent,) = torch.autograd.grad(products, u, directions)
-    return tangent
+        found = iter(torch.autograd.grad(products, u, directions, allow_unused=True))
+    tangents = [next(found) if z.requires_grad else None for z in outputs]
+    filled = [
+        torch.zeros_like(z) if t is None else t
+        for z, t in zip(outputs, tangents, strict=True)
+    ]
+    return tree_unflatten(filled, spec)

@@ -15,11 +15,13 @@ from torch import Tensor, nn
 
 
 class Start:
-    """The random state and the buffers that an evaluation of `model` starts from."""
+    """What an evaluation of `model` starts from: random state, buffers, autocast."""
 
     def __init__(self, model: nn.Module | None):
         self.model = model
         tensors = [] if model is None else list(model.parameters())
+        kinds = {"cpu", *[tensor.device.type for tensor in tensors]} - {"meta"}
+        self.casts = {kind: _autocast_dtype(kind) for kind in sorted(kinds)}
         self.devices = sorted(
             {t.device for t in tensors if t.device.type not in ("cpu", "meta")}, key=str
         )
@@ -33,10 +35,25 @@ class Start:
         try:
             _set_random_states(self.devices, self.random)
             _set_buffers(self.buffers)
-            yield
+            with contextlib.ExitStack() as stack:
+                for kind, dtype in self.casts.items():
+                    cast = torch.autocast(kind, dtype, enabled=dtype is not None)
+                    stack.enter_context(cast)
+                yield
         finally:
             _set_random_states(self.devices, random)
             _set_buffers(buffers)
+
+    def restore_buffers(self) -> None:
+        """Take back what the evaluation left in the model's buffers."""
+        _set_buffers(self.buffers)
+
+
+def _autocast_dtype(kind: str) -> torch.dtype | None:
+    """The type in which autocast computes on a kind of device; `None` if it is off."""
+    available = torch.amp.is_autocast_available(kind)
+    enabled = available and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if enabled else None
 
 
 _Buffer = tuple[nn.Module, str, Tensor, Tensor]
@@ -75,7 +92,7 @@ def _set_random_states(devices: list[torch.device], states: list[Tensor]) -> Non
 
 @contextlib.contextmanager
 def shifted(
-    params: list[Tensor], direction: list[Tensor], distance: float
+    params: list[Tensor], direction: list[Tensor], distance: Tensor
 ) -> Iterator[None]:
     r"""Have the parameters at $\theta - h d$ for a while, then bit for bit at $\theta$.
 
@@ -84,7 +101,8 @@ def shifted(
     """
     with torch.no_grad():
         kept = [param.data for param in params]
-        there = torch._foreach_add(kept, direction, alpha=-distance)
+        there = torch._foreach_mul(direction, -distance)
+        torch._foreach_add_(there, kept)
         try:
             _exchange(params, list(there))
             yield
@@ -100,7 +118,8 @@ def _exchange(params: list[Tensor], contents: list[Tensor]) -> None:
 
 
 @torch.no_grad()
-def move(params: list[Tensor], direction: list[Tensor], distance: float) -> None:
-    """Move parameters in place."""
-    torch._foreach_add_(params, direction, alpha=distance)
+def move(params: list[Tensor], direction: list[Tensor], step_size: Tensor) -> None:
+    r"""Move parameters by $-\alpha d$ in place; the direction is used up."""
+    torch._foreach_mul_(direction, -step_size)
+    torch._foreach_add_(params, direction)
     torch.clear_autocast_cache()

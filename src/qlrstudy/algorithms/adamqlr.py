@@ -4,12 +4,16 @@ The paper's variants are the library's `paper_adamqlr`, which no change of the l
 defaults touches.
 """
 
+import dataclasses
+
 import optax
 
 from adamqlr.jax import (
-    Curvature,
+    PAPER,
+    Damping,
     Hessian,
     Probe,
+    Rule,
     Subsampled,
     adamqlr,
     paper_adamqlr,
@@ -33,46 +37,29 @@ _SEARCH = {
 }
 
 
-def _paper(curvature: Curvature, settings: Settings) -> optax.GradientTransformation:
-    return paper_adamqlr(
-        curvature=curvature,
-        damping=settings["damping"],
-        damping_decrease=settings["damping_decrease"],
-        damping_increase=settings["damping_increase"],
-        rescale=settings["rescale"],
+def _rule(settings: Settings) -> Rule:
+    damping = Damping(
+        settings["damping"], settings["damping_decrease"], settings["damping_increase"]
     )
+    return dataclasses.replace(PAPER, damping=damping, rescale=settings["rescale"])
 
 
 def _adamqlr(task: Task, settings: Settings) -> optax.GradientTransformation:
-    return _paper(task.curvature, settings)
+    return paper_adamqlr(curvature=task.curvature, rule=_rule(settings))
 
 
 def _hessian(task: Task, settings: Settings) -> optax.GradientTransformation:
     del task
-    return _paper(Hessian(signed=True), settings)
+    return paper_adamqlr(curvature=Hessian(signed=True), rule=_rule(settings))
 
 
 def _undamped(task: Task, settings: Settings) -> optax.GradientTransformation:
-    # Without damping no factor of it matters, only that there is none.
-    return paper_adamqlr(
-        curvature=task.curvature, damping=None, rescale=settings["rescale"]
-    )
+    rule = dataclasses.replace(PAPER, damping=None, rescale=settings["rescale"])
+    return paper_adamqlr(curvature=task.curvature, rule=rule)
 
 
 def _sgdqlr(task: Task, settings: Settings) -> optax.GradientTransformation:
-    return sgdqlr(
-        momentum=None,
-        curvature=task.curvature,
-        damping=settings["damping"],
-        damping_decrease=settings["damping_decrease"],
-        damping_increase=settings["damping_increase"],
-        damping_floor=1e-8,
-        rescale=settings["rescale"],
-        max_step_size=None,
-        kl_budget=None,
-        curvature_decay=None,
-        ratio_every=1,
-    )
+    return sgdqlr(curvature=task.curvature, rule=_rule(settings))
 
 
 def _library(task: Task, settings: Settings) -> optax.GradientTransformation:

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from adamqlr.jax import Objective, StepInfo
+from adamqlr.jax import Objective, StepInfo, train_step
 from qlrstudy.spec import (
     Algorithm,
     Batch,
@@ -54,29 +53,21 @@ def stepper(
     task: Task, optimiser: Optimiser, report: Callable[[Array, Any], StepReport]
 ) -> Stepper:
     """Bind an optax optimiser to a task."""
-    rule = optax.with_extra_args_support(optimiser)
 
     def init(
         params: Params, model_state: ModelState, batch: Batch, key: PRNGKeyArray
     ) -> Carry:
         del batch, key
-        return Carry(params, model_state, rule.init(params))
+        return Carry(params, model_state, optimiser.init(params))
 
     def step(carry: Carry, batch: Batch, key: PRNGKeyArray) -> tuple[Carry, StepReport]:
         del key
-        value_fn = objective(task, carry.model_state, batch)
-        gradient = jax.value_and_grad(value_fn.with_outputs, has_aux=True)
-        (loss, (outputs, model_state)), grad = gradient(carry.params)
-        updates, state = rule.update(
-            grad,
-            carry.optimiser_state,
+        params, state, loss, model_state = train_step(
+            optimiser,
+            objective(task, carry.model_state, batch),
             carry.params,
-            value=loss,
-            grad=grad,
-            value_fn=value_fn,
-            outputs=outputs,
+            carry.optimiser_state,
         )
-        params = optax.apply_updates(carry.params, updates)
         return Carry(params, model_state, state), report(loss, state)
 
     return Stepper(init, step, lambda carry: (carry.params, carry.model_state))

@@ -1,0 +1,156 @@
+"""Several heads of one network, each with a likelihood of its own."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from adamqlr.jax.likelihoods import (
+    Average,
+    Likelihood,
+    Scale,
+    as_likelihood,
+    nats_of,
+)
+from adamqlr.settings import check_range
+
+
+class Head(NamedTuple):
+    """One of them: its name, or its place among the others, weight and likelihood."""
+
+    name: str | int
+    weight: float
+    likelihood: Likelihood
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # dictionaries have no hash
+class Heads(Likelihood):
+    r"""The weighted sum of the losses of several heads, $\sum_h w_h \ell_h$.
+
+    Outputs and targets are mappings with the likelihoods' names, or tuples in their
+    order. All heads have the same examples. Where a head has several numbers for one
+    example, the losses of a sequence's tokens say, their mean counts, so that the loss
+    is the weighted sum of the heads' own means. What a head ignores (`ignore_index`)
+    adds nothing to its example, and class weights multiply: the divisor is the number
+    of examples, which all heads share.
+
+    Args:
+        likelihoods: one for each head, by name or in order.
+        weights: $w_h \ge 0$, likewise; `None` for ones.
+        example_axes: how many leading axes number examples: 1 for examples that are
+            images or sequences, 2 where all heads speak of tokens.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from adamqlr.jax import Categorical, Gaussian, Heads
+        >>> heads = Heads(
+        ...     {"kind": Categorical(), "size": Gaussian()}, {"kind": 2.0, "size": 1.0}
+        ... )
+        >>> outputs = {"kind": jnp.zeros((3, 2)), "size": jnp.ones((3, 1))}
+        >>> targets = {"kind": jnp.array([0, 1, 1]), "size": jnp.zeros((3, 1))}
+        >>> [round(float(loss), 3) for loss in heads.loss(outputs, targets)]
+        [1.886, 1.886, 1.886]
+    """
+
+    likelihoods: Mapping[str, Any] | Sequence[Any]
+    weights: Mapping[str, float] | Sequence[float] | None = None
+    example_axes: int = dataclasses.field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_range("example_axes", self.example_axes, 1)
+        names = _by_name(self.likelihoods).keys()
+        if not names:
+            raise ValueError("likelihoods must hold one head at least, got none")
+        if self.weights is not None and _by_name(self.weights).keys() != names:
+            raise ValueError(
+                f"weights must be of the heads {list(names)}, got "
+                f"{list(_by_name(self.weights))}"
+            )
+        for head in self.heads():
+            check_range(f"weights[{head.name!r}]", head.weight, 0)
+
+    def heads(self) -> list[Head]:
+        """All of them, in order."""
+        likelihoods = _by_name(self.likelihoods)
+        weights = dict.fromkeys(likelihoods, 1.0)
+        if self.weights is not None:
+            weights = _by_name(self.weights)
+        return [
+            Head(name, weights[name], as_likelihood(likelihood))
+            for name, likelihood in likelihoods.items()
+        ]
+
+    def loss(self, outputs: Any, targets: Any) -> Float[Array, "*examples"]:
+        """See `Likelihood`."""
+        return self._sum(lambda own, z, y: own.loss(z, y), outputs, targets)
+
+    def fisher(self, outputs: Any, tangent: Any) -> Float[Array, "*examples"]:
+        """See `Likelihood`."""
+        return self._sum(lambda own, z, t: own.fisher(z, t), outputs, tangent)
+
+    def weighted_fisher(
+        self, outputs: Any, tangent: Any, targets: Any
+    ) -> Float[Array, "*examples"]:
+        """See `Likelihood`."""
+        length = lambda own, z, t, y: own.weighted_fisher(z, t, y)
+        return self._sum(length, outputs, tangent, targets)
+
+    def scale(self, loss: Float[Array, ""], targets: Any, average: Average) -> Scale:
+        r"""A nat of head $h$ is $w_h \phi_h$ of this loss: their mean, weighted by $w$.
+
+        Of a head's own loss only the mean over all heads is known here.
+        """
+        heads, mean = self.heads(), lambda values: average(self._mean(values))
+        total = sum(head.weight for head in heads) or 1.0
+        nat = 0.0
+        for name, weight, likelihood in heads:
+            scale = likelihood.scale(loss / total, _part(targets, name), mean)
+            own = 1.0 if scale is None else jnp.maximum(scale.variance, scale.error)
+            nat += weight**2 * own / total
+        return nats_of(nat, loss)
+
+    def least(self, targets: Any, average: Average) -> float | Array | None:
+        """See `Likelihood`."""
+        mean, total = lambda values: average(self._mean(values)), 0.0
+        for name, weight, likelihood in self.heads():
+            least = likelihood.least(_part(targets, name), mean)
+            if least is None:
+                return None
+            total += weight * least
+        return total
+
+    def _sum(
+        self, function: Callable[..., Array], *trees: Any
+    ) -> Float[Array, "*examples"]:
+        """The weighted sum over heads of a number for each example."""
+        values = {}
+        for name, weight, likelihood in self.heads():
+            parts = [_part(tree, name) for tree in trees]
+            values[name] = weight * self._mean(function(likelihood, *parts))
+        if len({value.shape for value in values.values()}) > 1:
+            shapes = {name: value.shape for name, value in values.items()}
+            raise ValueError(f"heads must all have the same examples, got {shapes}")
+        return functools.reduce(jnp.add, values.values())
+
+    def _mean(self, values: Array) -> Float[Array, "*examples"]:
+        """Over all that a head has for one example."""
+        return jnp.mean(values, axis=tuple(range(self.example_axes, values.ndim)))
+
+
+def _by_name(given: Mapping[str, Any] | Sequence[Any]) -> dict[str | int, Any]:
+    return dict(given.items() if isinstance(given, Mapping) else enumerate(given))
+
+
+def _part(tree: Any, name: str | int) -> Any:
+    """A head's outputs or targets."""
+    if isinstance(tree, Mapping) and name in tree:
+        return tree[name]
+    if isinstance(tree, tuple | list) and isinstance(name, int) and name < len(tree):
+        return tree[name]
+    found = list(tree) if isinstance(tree, Mapping) else type(tree).__name__
+    raise ValueError(
+        f"outputs and targets must have an entry for head {name!r}, got {found}"
+    )

@@ -1,0 +1,159 @@
+"""The method's settings as values, checked when they are made.
+
+Every number may be a traced or injected scalar instead, so that a sweep over settings
+compiles one program; only plain numbers can be checked.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+from adamqlr.rules import Scalar
+
+
+def check_range(
+    name: str,
+    value: Scalar,
+    low: float,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> None:
+    """Refuse a setting outside its range, naming argument, value and range.
+
+    Only plain numbers are looked at: a traced value has no number yet.
+
+    Raises:
+        ValueError: `value` is outside the range or not a number.
+        TypeError: `value` is `None` or text.
+    """
+    if value is None or isinstance(value, str):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not isinstance(value, int | float):
+        return
+    above = value > low if open_low else value >= low
+    open_high = open_high or high == math.inf
+    below = value < high if open_high else value <= high
+    if not (above and below):
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
+        raise ValueError(
+            f"{name} must lie in {left}{low:g}, {high:g}{right}, got {value!r}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Damping:
+    r"""How much is added to the curvature, and how that follows the model's success.
+
+    Args:
+        initial: first $\lambda > 0$.
+        decrease: $\omega_\mathrm{dec}$ in (0, 1], by which $\lambda$ falls after a step
+            that went as the model predicted (a reduction ratio above 3/4).
+        increase: $\omega_\mathrm{inc} \ge 1$, by which it grows after one that did not
+            (below 1/4).
+        floor: smallest $\lambda$.
+    """
+
+    initial: Scalar = 1e-3
+    decrease: Scalar = 0.5
+    increase: Scalar = 2.0
+    floor: Scalar = 1e-8
+
+    def __post_init__(self) -> None:
+        check_range("Damping.initial", self.initial, 0, open_low=True)
+        check_range("Damping.decrease", self.decrease, 0, 1, open_low=True)
+        check_range("Damping.increase", self.increase, 1)
+        check_range("Damping.floor", self.floor, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class KLBudget:
+    r"""How far one step may move the predictions: a trust region in KL divergence.
+
+    After $n$ examples, a step on a batch of $|B|$ of them may move the predictions by
+    $\kappa_0 n^{-p} |B|$ nats: $\alpha^2 d^\top C d \le 2\phi\, \kappa_0 n^{-p} |B|$,
+    with $\phi$ the variance of targets that have units, and one for others.
+
+    Args:
+        nats: $\kappa_0 > 0$, what the first example may cause.
+        decay: $p$ in [0, 1]; zero for a budget that stays.
+    """
+
+    nats: Scalar = 0.005
+    decay: Scalar = 0.5
+
+    def __post_init__(self) -> None:
+        check_range("KLBudget.nats", self.nats, 0, open_low=True)
+        check_range("KLBudget.decay", self.decay, 0, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Average:
+    r"""A running mean of the parameters, to be evaluated in their place.
+
+    The parameters are trained as if it were not there. They wander about a minimum; the
+    mean of where they have been lies nearer to it, as after a schedule that lets the
+    steps fall to zero, but at every moment and without knowing the end.
+
+    Args:
+        power: $p \ge 0$; the t-th iterate weighs like $t^p$, so that about the last
+            $1 / (p + 1)$ of them count.
+    """
+
+    power: Scalar = 8.0
+
+    def __post_init__(self) -> None:
+        check_range("Average.power", self.power, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    r"""How the length of a step is chosen and its outcome judged.
+
+    The defaults want no tuning at any batch size; `PAPER` is as published.
+
+    Args:
+        damping: see `Damping`; `None` for none, and no trial loss.
+        budget: see `KLBudget`; `None` for steps to the model's minimum, however far.
+        curvature_decay: of the running mean of $d^\top C d / d^\top d$ in [0, 1), below
+            which no batch's curvature is taken; `None` for each batch's own.
+        rescale: $k > 0$, multiplies the model's step size.
+        look_every: look along the direction, and so measure curvature and reduction
+            ratio, at each so many-th step only; in between the running mean stands for
+            the curvature and the damping stays.
+        average: see `Average`; `None` for none.
+    """
+
+    damping: Damping | None = Damping()
+    budget: KLBudget | None = KLBudget()
+    curvature_decay: Scalar | None = 0.9
+    rescale: Scalar = 1.0
+    look_every: int = 1
+    average: Average | None = Average()
+
+    def __post_init__(self) -> None:
+        _check_type("damping", self.damping, Damping)
+        _check_type("budget", self.budget, KLBudget)
+        _check_type("average", self.average, Average)
+        if self.curvature_decay is not None:
+            check_range("curvature_decay", self.curvature_decay, 0, 1, open_high=True)
+        check_range("rescale", self.rescale, 0, open_low=True)
+        check_range("look_every", self.look_every, 1)
+        if self.curvature_decay is None and self.look_every != 1:
+            raise ValueError(
+                f"look_every={self.look_every!r} needs a running mean of the curvature "
+                "for the steps between: give curvature_decay a number"
+            )
+
+
+def _check_type(name: str, value: Any, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(
+            f"{name} must be a {kind.__name__} or None, got {value!r}: write "
+            f"{name}={kind.__name__}({value!r})"
+        )
+
+
+# AdamQLR (Untuned) of Clarke and Hernández-Lobato 2024, section 4.
+PAPER = Rule(budget=None, curvature_decay=None, average=None)

@@ -1,0 +1,355 @@
+r"""The method itself, once: what it remembers, what a step proposes, how it is judged.
+
+A front end *measures*: the loss and its slope along a direction $d$, and by a `Look`
+the curvature there. `propose` answers with a step size, `judge` with what to remember
+and what to report. Then the front end *moves* the parameters by $-\alpha d$. Everything
+here is a pure function of scalars, of whatever framework they are.
+"""
+
+import math
+from typing import NamedTuple
+
+from adamqlr import rules
+from adamqlr.rules import Limit, Scalar, Truth, where
+from adamqlr.settings import Average, Rule
+
+# Of the running mean of the squared error: some ten batches count.
+ERROR_DECAY = 0.9
+
+
+class Scale(NamedTuple):
+    """The targets of one batch, over all examples and outputs.
+
+    Attributes:
+        mean: of the targets.
+        variance: of the targets around it.
+        error: mean square of their distance to the predictions.
+    """
+
+    mean: Scalar
+    variance: Scalar
+    error: Scalar
+
+
+class Batch(NamedTuple):
+    """What a likelihood says about the batch of a step.
+
+    Attributes:
+        examples: how many the mean loss is over.
+        scale: of the targets; `None` where the loss is in nats by itself.
+        least: the loss below which no step can go; `None` if that is not known.
+    """
+
+    examples: Scalar
+    scale: Scale | None
+    least: Scalar | None
+
+
+class Trial(NamedTuple):
+    r"""The loss seen at a distance.
+
+    Attributes:
+        distance: $h$.
+        change: $f(\theta - h d) - f(\theta)$ of the whole batch; `None` if only a part
+            was looked at, whose slope is not the batch's.
+    """
+
+    distance: Scalar
+    change: Scalar | None
+
+
+class Look(NamedTuple):
+    r"""What one look along a direction shows.
+
+    Attributes:
+        curvature: $d^\top C d$.
+        trial: the loss at a distance, if it came with the curvature at no cost; `None`
+            if it takes an evaluation of its own, which then is best spent on the step
+            that was chosen.
+    """
+
+    curvature: Scalar
+    trial: Trial | None = None
+
+
+class Measurement(NamedTuple):
+    r"""All that a front end measures before a step.
+
+    Attributes:
+        loss: $f(\theta)$ of the batch.
+        slope: $g^\top d$.
+        square_norm: $d^\top d$.
+        curvature: $d^\top C d$; NaN where nobody looked.
+        looked: whether somebody did, which also says whether a trial counts.
+        sound: whether loss and gradient are finite.
+        rounding: size of rounding errors in a difference of two losses.
+        batch: what the likelihood says; `None` where the rule has no budget.
+    """
+
+    loss: Scalar
+    slope: Scalar
+    square_norm: Scalar
+    curvature: Scalar
+    looked: Truth
+    sound: Truth
+    rounding: Scalar
+    batch: Batch | None
+
+
+class Memory(NamedTuple):
+    r"""What the method remembers from one step to the next.
+
+    Attributes:
+        damping: $\lambda$ of the next step.
+        reach: where a probe looks next: the last step's size, or a quarter of the
+            former reach after a step was refused.
+        curvature: running mean of $d^\top C d / d^\top d$.
+        examples: how many were seen, as far as a budget counts them.
+        mean: of all targets, where a budget needs the scale that the likelihood leaves
+            open; zero elsewhere, as the next two.
+        variance: of all targets.
+        error: running mean of their square distance to the predictions.
+        steps: how many were done.
+        rejections: how many of them were refused.
+    """
+
+    damping: Scalar
+    reach: Scalar
+    curvature: Scalar
+    examples: Scalar
+    mean: Scalar
+    variance: Scalar
+    error: Scalar
+    steps: Scalar
+    rejections: Scalar
+
+
+class Proposal(NamedTuple):
+    r"""A step before it is tried.
+
+    Attributes:
+        step_size: $\alpha$.
+        curvature: $d^\top C d$ as it is counted with.
+        bend: $d^\top C d + \lambda\, d^\top d$, no less than was seen before.
+        predicted_change: $M(\alpha) - M(0)$.
+        limit: what decided the length.
+        dispersion: $\phi$, what a nat is in units of the loss.
+        memory: with the batch counted in it.
+    """
+
+    step_size: Scalar
+    curvature: Scalar
+    bend: Scalar
+    predicted_change: Scalar
+    limit: Scalar
+    dispersion: Scalar
+    memory: Memory
+
+
+class StepInfo(NamedTuple):
+    r"""What one step measured and did.
+
+    Attributes:
+        loss: $f(\theta)$ of the batch, before the step.
+        trial_loss: the same batch's $f(\theta - \alpha d)$, or $f(\theta - h d)$ if it
+            was seen by a probe at $h$; NaN where not evaluated.
+        slope: $g^\top d$.
+        curvature: $d^\top C d$ of the batch; NaN where nobody looked.
+        step_size: $\alpha$ of the update $-\alpha d$; zero if the step was refused.
+        damping: $\lambda$ in this step's bend.
+        reduction_ratio: $\rho$; NaN where not measured.
+        predicted_change: $M(\alpha) - M(0)$.
+        kl_divergence: $\alpha^2 d^\top C d / 2 \phi$: nats, if $C$ is the Fisher.
+        limit: a `Limit`, what decided the step's length.
+        rejected: whether the step was refused because something was not finite.
+        rejections: how many steps were refused so far.
+    """
+
+    loss: Scalar
+    trial_loss: Scalar
+    slope: Scalar
+    curvature: Scalar
+    step_size: Scalar
+    damping: Scalar
+    reduction_ratio: Scalar
+    predicted_change: Scalar
+    kl_divergence: Scalar
+    limit: Scalar
+    rejected: Truth
+    rejections: Scalar
+
+
+def begin(rule: Rule) -> Memory:
+    """What is remembered before the first step."""
+    damping = 0.0 if rule.damping is None else rule.damping.initial
+    return Memory(damping, *[0.0] * 6, steps=0, rejections=0)
+
+
+def is_due(rule: Rule, memory: Memory) -> Truth:
+    """Whether the next step is one that looks along its direction.
+
+    While no curvature was seen (the first look was refused, say) every step is: the
+    running mean would else be a curvature of zero.
+    """
+    if rule.look_every == 1:
+        return True
+    return (memory.steps % rule.look_every == 0) | (memory.curvature == 0)
+
+
+def propose(
+    rule: Rule, memory: Memory, measured: Measurement, factor: Scalar = 1
+) -> Proposal:
+    r"""The model's minimum along the direction, cut to its limits.
+
+    Args:
+        rule: the settings.
+        memory: of the former steps.
+        measured: before this step.
+        factor: of a schedule, after all limits: only then can a warm-up shorten a step
+            that the budget has cut already.
+    """
+    slope, batch = measured.slope, measured.batch
+    memory, dispersion = _with_batch(memory, batch)
+    memory, curvature = _with_curvature(rule, memory, measured)
+    if batch is not None and batch.least is not None:
+        height = measured.loss - batch.least + measured.rounding
+        curvature = rules.maximum(curvature, rules.least_curvature(slope, height))
+    damping = memory.damping * dispersion
+    bend = rules.bend(curvature, damping, measured.square_norm)
+    step_size = rule.rescale * rules.step_size(slope, bend)
+    limit = int(Limit.MODEL)
+    if batch is not None and rule.budget is not None:
+        budget, seen = rule.budget, memory.examples
+        allowance = rules.kl_allowance(budget.nats, budget.decay, seen)
+        divergence = rules.kl_divergence(step_size, curvature)
+        excess = rules.excess(divergence, allowance * batch.examples * dispersion)
+        step_size = rules.shortened(step_size, excess)
+        limit = where(excess > 1, int(Limit.KL_BUDGET), limit)
+    step_size = factor * step_size
+    predicted = rules.predicted_change(step_size, slope, bend)
+    return Proposal(step_size, curvature, bend, predicted, limit, dispersion, memory)
+
+
+def _with_batch(memory: Memory, batch: Batch | None) -> tuple[Memory, Scalar]:
+    r"""Count a batch in; also tells $\phi$, what a nat is in units of its loss."""
+    if batch is None:
+        return memory, 1
+    examples = memory.examples + batch.examples
+    if batch.scale is None:
+        return memory._replace(examples=examples), 1
+    scale, share = batch.scale, batch.examples / examples
+    memory = memory._replace(
+        examples=examples,
+        mean=memory.mean + share * (scale.mean - memory.mean),
+        variance=rules.pooled_variance(
+            memory.mean, memory.variance, scale.mean, scale.variance, share
+        ),
+        error=rules.running_mean(memory.error, scale.error, ERROR_DECAY),
+    )
+    return memory, rules.dispersion(memory.variance, memory.error)
+
+
+def _with_curvature(
+    rule: Rule, memory: Memory, measured: Measurement
+) -> tuple[Memory, Scalar]:
+    """Take a look into the running mean, below which no curvature is taken.
+
+    A small batch is often one that the network has learnt already: its outputs hardly
+    answer to a step, whatever that does to all other examples.
+    """
+    if rule.curvature_decay is None:
+        return memory, measured.curvature
+    looked, square_norm = measured.looked, measured.square_norm
+    steepness = measured.curvature / where(square_norm == 0, 1, square_norm)
+    mean = rules.running_mean(memory.curvature, steepness, rule.curvature_decay)
+    mean = where(looked, mean, memory.curvature)
+    usual = mean * square_norm
+    curvature = where(looked, rules.maximum(measured.curvature, usual), usual)
+    return memory._replace(curvature=mean), curvature
+
+
+def judge(
+    rule: Rule,
+    memory: Memory,
+    measured: Measurement,
+    proposal: Proposal,
+    trial: Trial | None,
+) -> tuple[Memory, StepInfo]:
+    """What the step teaches, and what there is to say about it.
+
+    The step to make is `StepInfo.step_size`: zero where anything that should be finite
+    is not. If that is the batch's own loss or gradient, nothing is learnt from it; if
+    it is what the step would lead to, the model is trusted less.
+
+    Args:
+        rule: the settings.
+        memory: of the former steps.
+        measured: before this step.
+        proposal: the step.
+        trial: the loss at the step or at a probe's distance; `None` if not seen.
+    """
+    step_size, sound = proposal.step_size, measured.sound
+    change, ratio = _outcome(measured, proposal, trial)
+    accepted = sound & rules.is_finite(proposal.bend) & rules.is_finite(step_size)
+    if trial is not None and trial.change is not None:
+        accepted = accepted & where(measured.looked, rules.is_finite(change), True)
+    step_size = where(accepted, step_size, 0 * memory.reach)
+    ratio_or_worst = where(accepted, ratio, -math.inf)
+    damping = _next_damping(rule, memory.damping, ratio_or_worst)
+    rejections = memory.rejections + where(accepted, 0, 1)
+    info = StepInfo(
+        loss=measured.loss,
+        trial_loss=measured.loss + change,
+        slope=measured.slope,
+        curvature=measured.curvature,
+        step_size=step_size,
+        damping=memory.damping,
+        reduction_ratio=ratio,
+        predicted_change=proposal.predicted_change,
+        kl_divergence=rules.kl_divergence(
+            step_size,
+            where(measured.looked, measured.curvature, proposal.curvature),
+            proposal.dispersion,
+        ),
+        limit=proposal.limit,
+        rejected=where(accepted, False, True),
+        rejections=rejections,
+    )
+    learnt = zip(proposal.memory, memory, strict=True)
+    return Memory(*[where(accepted, new, old) for new, old in learnt])._replace(
+        damping=where(sound, damping, memory.damping),
+        reach=where(
+            accepted, abs(step_size), where(sound, memory.reach / 4, memory.reach)
+        ),
+        steps=memory.steps + 1,
+        rejections=rejections,
+    ), info
+
+
+def averaging_weight(average: Average, memory: Memory, info: StepInfo) -> Scalar:
+    """Of the new parameters in the mean of all; zero if the step was refused."""
+    count = memory.steps - memory.rejections
+    weight = rules.averaging_weight(where(info.rejected, 1, count), average.power)
+    return where(info.rejected, 0.0, weight)
+
+
+def _outcome(
+    measured: Measurement, proposal: Proposal, trial: Trial | None
+) -> tuple[Scalar, Scalar]:
+    """Change of the loss where it was tried, and the step's reduction ratio."""
+    if trial is None or trial.change is None:
+        return math.nan, math.nan
+    step_size = proposal.step_size
+    stretch = rules.quotient(step_size, trial.distance)
+    stretch = where(step_size == trial.distance, 1, stretch)
+    expected = rules.change_at(step_size, measured.slope, *trial)
+    rounding = measured.rounding * stretch * stretch
+    ratio = rules.reduction_ratio(expected, proposal.predicted_change, rounding)
+    return trial.change, where(measured.looked, ratio, math.nan)
+
+
+def _next_damping(rule: Rule, damping: Scalar, ratio: Scalar) -> Scalar:
+    if rule.damping is None:
+        return damping
+    decrease, increase = rule.damping.decrease, rule.damping.increase
+    return rules.next_damping(damping, ratio, decrease, increase, rule.damping.floor)

@@ -1,0 +1,69 @@
+"""The mean of the parameters, kept beside them and put in their place to evaluate.
+
+It lives in the optimiser's state of each parameter as `average`; while it stands in
+their place, what is trained waits there as `iterate`. So checkpoints of either mode
+hold both.
+"""
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+States = dict[Tensor, dict[str, Any]]
+
+
+@torch.no_grad()
+def update(
+    states: list[dict[str, Any]],
+    params: list[Tensor],
+    spare: list[Tensor],
+    weight: Tensor,
+) -> None:
+    """Move each average by `weight` of its distance to the parameter.
+
+    Args:
+        states: of each parameter.
+        params: as they are now.
+        spare: tensors of the parameters' shape that nobody needs any more.
+        weight: in [0, 1].
+    """
+    for state, param in zip(states, params, strict=True):
+        if "average" not in state:
+            # Means of half-precision parameters would not feel a small weight.
+            wide = torch.promote_types(param.dtype, torch.float32)
+            state["average"] = param.detach().to(wide, copy=True)
+    averages = [state["average"] for state in states]
+    if any(s.dtype != a.dtype for s, a in zip(spare, averages, strict=True)):
+        spare = [torch.empty_like(average) for average in averages]
+    torch._foreach_copy_(spare, params)
+    torch._foreach_sub_(spare, averages)
+    torch._foreach_mul_(spare, weight)
+    torch._foreach_add_(averages, spare)
+
+
+@torch.no_grad()
+def put_in_place(states: States) -> None:
+    """Let parameters hold their averages, and keep what is trained aside."""
+    for param, state in states.items():
+        if "average" in state and "iterate" not in state:
+            state["iterate"] = param.detach().clone()
+            param.copy_(state["average"])
+    torch.clear_autocast_cache()
+
+
+@torch.no_grad()
+def take_back(states: States) -> None:
+    """Let parameters hold again what is trained."""
+    for param, state in states.items():
+        if "iterate" in state:
+            param.copy_(state.pop("iterate"))
+    torch.clear_autocast_cache()
+
+
+def is_in_place(states: States) -> bool:
+    """Whether parameters hold their averages now."""
+    return any("iterate" in state for state in states.values())

@@ -1,0 +1,383 @@
+r"""Quadratic-model step sizes around any direction.
+
+Here they are measured and moved; `adamqlr.step` has the method. What it remembers
+lives in `param_groups`, since `load_state_dict` casts what belongs to a parameter to
+its type; it is the same in every group.
+"""
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from adamqlr import step as method
+from adamqlr.rules import Limit, Truth
+from adamqlr.settings import Rule
+from adamqlr.step import Look, Measurement, Memory, Proposal, StepInfo, Trial
+from adamqlr.torch import averaging
+from adamqlr.torch.arguments import (
+    check_group,
+    checked_closure,
+    refuse_learning_rate,
+    refuse_scaled_gradients,
+    refuse_step_from_average,
+    refuse_step_inside_forward,
+)
+from adamqlr.torch.curvature import Curvature, Probe
+from adamqlr.torch.directions import Direction, adam, sgd
+from adamqlr.torch.objective import Accumulated, Objective, Pick
+from adamqlr.torch.point import Point, gradient
+from adamqlr.torch.recording import Recorder
+from adamqlr.torch.replay import move
+from adamqlr.torch.scalars import inner_product, placed, scalar_dtype, wide
+
+Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+Hook = Callable[[list[Tensor]], Any]
+
+# What the method's memory is called in a parameter group.
+_MEMORY = tuple(f"memory_{name}" for name in Memory._fields)
+
+
+class QLR(torch.optim.Optimizer):
+    r"""Step to the minimum of a damped quadratic model along any direction.
+
+    $$\alpha = \frac{g^\top d}{d^\top (C + \lambda I)\, d}, \qquad
+      \theta \gets \theta - \alpha d$$
+
+    `loss = optimizer.step(objective)` takes the gradient, looks along the direction,
+    tries and makes the step, and returns the loss before it. `optimizer.info` says what
+    it did. There is no learning rate; `lr` is a factor on $\alpha$ for schedulers.
+    Gradients are released within the step; `clip` is where to look at them.
+
+    Args:
+        params: tensors, or groups of them. Groups may differ in `lr`, `weight_decay`
+            and the direction's own settings.
+        direction: makes $d$ out of gradients; see `Direction`.
+        curvature: what $C$ is, and how $d^\top C d$ is measured.
+        lr: multiplies $\alpha$, after its limits; schedulers write it. Groups with a
+            smaller `lr` than others go so much less far.
+        weight_decay: adds so much of the parameters to the direction, as AdamW does:
+            $d \gets d + w \theta$, hence $\theta \gets \theta - \alpha (d + w \theta)$.
+            Slope, curvature and ratio are the loss's own, along the whole of it.
+        l2: adds so much of the parameters to the gradients that make the direction, as
+            the gradient of a penalty would be; slope and ratio stay those of the loss.
+        rule: how the length is chosen; see `Rule`.
+        clip: called with the parameters once they have their `grad`, which it may
+            change: `lambda params: torch.nn.utils.clip_grad_norm_(params, 1.0)`. The
+            slope stays that of the raw gradient, at the price of a copy of it.
+        **options: settings of the direction, which groups may override.
+
+    Example:
+        >>> import torch
+        >>> from adamqlr.torch import Gaussian, Objective, QLR
+        >>> def sign(grads, params, states, group):
+        ...     return [grad.sign() for grad in grads]
+        >>> model, x = torch.nn.Linear(1, 1), torch.linspace(-1, 1, 8)[:, None]
+        >>> optimizer = QLR(model.parameters(), sign)
+        >>> for _ in range(20):
+        ...     loss = optimizer.step(Objective(model, Gaussian(), x, 3 * x))
+        >>> bool(loss < 0.1)
+        True
+
+    References:
+        Clarke and Hernández-Lobato, *Studying K-FAC Heuristics by Viewing Adam through
+        a Second-Order Lens*, 2024, algorithm 2 and equations 2 and 3.
+    """
+
+    # Makes `GradScaler` call `step` directly, where it is refused with the cure.
+    _step_supports_amp_scaling = True
+
+    def __init__(
+        self,
+        params: Params,
+        direction: Direction,
+        *,
+        curvature: Curvature = Probe(),  # noqa: B008 - immutable
+        rule: Rule = Rule(),  # noqa: B008 - immutable
+        lr: float = 1.0,
+        weight_decay: float = 0.0,
+        l2: float = 0.0,
+        clip: Hook | None = None,
+        **options: Any,
+    ):
+        self.direction, self.curvature, self.rule = direction, curvature, rule
+        self.clip = clip
+        self._info: StepInfo | None = None
+        self._recorder: Recorder | None = None
+        memory = dict(zip(_MEMORY, method.begin(rule), strict=True))
+        own = {"lr": lr, "weight_decay": weight_decay, "l2": l2}
+        super().__init__(params, own | memory | options)  # type: ignore[arg-type]
+        refuse_learning_rate(type(self).__name__, self.param_groups)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters; what the method remembers is that of all groups."""
+        check_group(self.defaults | param_group)
+        first = self.param_groups[0] if self.param_groups else self.defaults
+        memory = {name: first[name] for name in _MEMORY}
+        super().add_param_group(param_group | memory)
+
+    @property
+    def info(self) -> StepInfo | None:
+        """What the last step measured and did; reading it waits for the device."""
+        if self._info is None or isinstance(self._info.rejected, bool):
+            return self._info
+        device = self._info.loss.device
+        scalars = [placed(x, device) for x in self._info]
+        info = StepInfo(*torch.stack(scalars).tolist())
+        self._info = info._replace(
+            limit=Limit(info.limit),
+            rejected=bool(info.rejected),
+            rejections=int(info.rejections),
+        )
+        return self._info
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a checkpoint, also that of a `torch.optim.Adam` or `AdamW`.
+
+        Of these the moments go on; what this optimiser has besides begins anew, and
+        its own settings stay: a learning rate is none of them.
+        """
+        if any(_MEMORY[0] not in group for group in state_dict["param_groups"]):
+            own = [dict(group) for group in self.param_groups]
+            for group, theirs in zip(own, state_dict["param_groups"], strict=False):
+                group["params"] = theirs["params"]
+            state_dict = {**state_dict, "param_groups": own}
+        super().load_state_dict(state_dict)
+        # The parent has cast these to the type of half-precision parameters.
+        params = [param for group in self.param_groups for param in group["params"]]
+        for number, param in enumerate(params):
+            average = state_dict["state"].get(number, {}).get("average")
+            if average is not None:
+                self.state[param]["average"] = average.to(param.device, copy=True)
+
+    def eval(self) -> None:
+        """Put the average of the parameters in their place, to evaluate or to save it.
+
+        `train()` takes it back; a step that takes the gradient itself does so too.
+        Nothing happens where the rule has no average.
+        """
+        averaging.put_in_place(self.state)
+
+    def train(self) -> None:
+        """Put the parameters that are trained back, if `eval()` was called."""
+        averaging.take_back(self.state)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Evaluate inside of this: the parameters are their average there."""
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train()
+
+    def watch(self, model: nn.Module, loss: Any, *, outputs: Pick = None) -> Self:
+        """Let the loop stay as it is: `loss.backward()`, then `step()` by itself.
+
+        Hooks on the model remember its forward passes, so that a step can repeat them,
+        and what `backward()` brought to their outputs. The loop's loss may have any
+        scale, be accumulated over several passes, and its gradients may be clipped to a
+        norm; what matters is that it is the loss named here.
+
+        Args:
+            model: the module that the loop calls, or one that it calls inside.
+            loss: the loss module of `torch.nn` that the loop calls, or for classes just
+                the likelihood: `Categorical()` for all models that have tokens or
+                classes on the last axis of their outputs.
+            outputs: picks the outputs from what the model returns; see `Objective`.
+
+        Returns:
+            The optimiser itself.
+
+        Example:
+            >>> import torch
+            >>> from adamqlr.torch import AdamQLR
+            >>> model, criterion = torch.nn.Linear(1, 1), torch.nn.MSELoss()
+            >>> x = torch.linspace(-1, 1, 8)[:, None]
+            >>> optimizer = AdamQLR(model.parameters()).watch(model, criterion)
+            >>> for _ in range(20):
+            ...     optimizer.zero_grad()
+            ...     loss = criterion(model(x), 3 * x)
+            ...     loss.backward()
+            ...     _ = optimizer.step()
+            >>> bool(loss < 0.1)
+            True
+        """
+        self._recorder = Recorder(model, loss, outputs, self._trained())
+        return self
+
+    @torch.no_grad()
+    def step(  # type: ignore[override]
+        self, closure: Objective | Accumulated | Callable[[], Tensor] | None = None
+    ) -> Tensor:
+        """Make one step down the objective; returns its loss before the step.
+
+        Args:
+            closure: an `Objective`, or several `Accumulated`; with `Hessian`
+                curvature also any function that returns the loss with its graph. None
+                is needed after `backward()` through a model that is watched; there it
+                may be a function that does both, as that of other optimisers.
+        """
+        refuse_scaled_gradients(self)
+        point, recorder = self._taken(closure)
+        with self._unrecorded():
+            return self._stepped(point, recorder)
+
+    def _stepped(self, point: Point, recorder: Recorder | None) -> Tensor:
+        """Make a step from where the gradient was taken."""
+        params, memory = point.params, self._recall(point.home)
+        grads, updates = self._updates(params)
+        # Clipping may have hidden what is not finite in the gradients themselves.
+        made_of = [grads] if self.clip is None else [grads, updates]
+        norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
+        due = method.is_due(self.rule, memory)
+        sound, due = _asked(torch.stack([point.loss, *norms]), due, recorder)
+        if not sound:
+            point.restore_buffers()
+        direction = self._directions(params, updates) if sound else updates
+        lr = self._even_out_rates(direction)
+        products = inner_product(grads, direction), inner_product(direction, direction)
+        slope, square_norm = point.agreed(*products)
+        if self.direction not in (adam, sgd):  # These are finite if gradients are.
+            sound = sound and bool(square_norm.isfinite())
+        if recorder is None:
+            # Held no longer than needed, they do not add to what the look takes.
+            del grads, updates
+            self.zero_grad()
+        else:
+            slope = slope * recorder.stretch(point, norms[0])
+            recorder.forget()
+
+        looked = sound and due
+        look = Look(torch.full_like(slope, torch.nan))
+        if looked:
+            look = self.curvature.look(point, direction, memory.reach)
+        measured = Measurement(
+            loss=point.loss,
+            slope=slope,
+            square_norm=square_norm,
+            curvature=look.curvature,
+            looked=looked,
+            sound=sound,
+            rounding=4 * torch.finfo(scalar_dtype(params)).eps * abs(point.loss),
+            batch=None if self.rule.budget is None else point.batch(),
+        )
+        proposal = method.propose(self.rule, memory, measured, lr)
+        trial = look.trial
+        if trial is None and looked and self.rule.damping is not None:
+            trial = _tried(point, direction, proposal)
+        memory, self._info = method.judge(self.rule, memory, measured, proposal, trial)
+        if sound:
+            move(params, direction, self._info.step_size)
+            self._average(params, direction, memory)
+        for group in self.param_groups:
+            group.update(zip(_MEMORY, memory, strict=True))
+        return point.loss.to(params[0].device, scalar_dtype(params))
+
+    def _average(
+        self, params: list[Tensor], spare: list[Tensor], memory: Memory
+    ) -> None:
+        if self.rule.average is None or self._info is None:
+            return
+        weight = method.averaging_weight(self.rule.average, memory, self._info)
+        averaging.update([self.state[param] for param in params], params, spare, weight)
+
+    def _taken(
+        self, closure: Objective | Accumulated | Callable[[], Tensor] | None
+    ) -> tuple[Point, Recorder | None]:
+        """Where the gradient was taken, by the step itself or by a recorded loop."""
+        recorder, trained = self._recorder, self._trained()
+        if recorder is None or isinstance(closure, Objective | Accumulated):
+            refuse_step_inside_forward()
+            self.train()
+            self.zero_grad()
+            with self._unrecorded():
+                return gradient(checked_closure(closure), trained), None
+        if closure is not None:
+            self.train()
+            with torch.enable_grad():
+                closure()
+        refuse_step_from_average(averaging.is_in_place(self.state))
+        return recorder.point([p for p in trained if p.grad is not None]), recorder
+
+    def _unrecorded(self) -> contextlib.AbstractContextManager[None]:
+        """The step's own calls of the model are not the loop's."""
+        recorder = self._recorder
+        return contextlib.nullcontext() if recorder is None else recorder.paused()
+
+    def _trained(self) -> list[Tensor]:
+        every = [param for group in self.param_groups for param in group["params"]]
+        return [param for param in every if param.requires_grad]
+
+    def _recall(self, device: torch.device) -> Memory:
+        """What was remembered, or loaded, as scalars on the device; the count stays."""
+        numbers = [self.param_groups[0][name] for name in _MEMORY]
+        memory = Memory(*[placed(number, device) for number in numbers])
+        return memory._replace(steps=int(self.param_groups[0]["memory_steps"]))
+
+    def _members(self) -> Iterator[tuple[dict[str, Any], list[Tensor]]]:
+        """Each group with those of its parameters that have a gradient."""
+        for group in self.param_groups:
+            members = [param for param in group["params"] if param.grad is not None]
+            if members:
+                yield group, members
+
+    def _updates(self, params: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """The raw gradients, and what the direction is made of."""
+        grads = [param.grad for param in params if param.grad is not None]
+        if any(grad.is_sparse for grad in grads):
+            raise ValueError("sparse gradients are not supported: use sparse=False")
+        if self.clip is not None:
+            grads = [grad.clone() for grad in grads]
+            self.clip(params)
+        updates: list[Tensor] = []
+        for group, members in self._members():
+            own = [param.grad for param in members if param.grad is not None]
+            if group["l2"] != 0:
+                own = torch._foreach_add(own, members, alpha=group["l2"])
+            updates += own
+        return grads, updates
+
+    def _directions(self, params: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
+        update = {id(param): u for param, u in zip(params, updates, strict=True)}
+        directions: list[Tensor] = []
+        for group, members in self._members():
+            own = [update[id(param)] for param in members]
+            states = [self.state[param] for param in members]
+            turned = self.direction(own, members, states, group)
+            if group["weight_decay"] != 0:
+                torch._foreach_add_(turned, members, alpha=group["weight_decay"])
+            directions += turned
+        return directions
+
+    def _even_out_rates(self, direction: list[Tensor]) -> float:
+        """Shorten the direction where `lr` is below the largest, which is returned."""
+        rates = [float(g["lr"]) for g, members in self._members() for _ in members]
+        largest = max(rates)
+        if largest > 0 and min(rates) < largest:
+            torch._foreach_mul_(direction, [rate / largest for rate in rates])
+        return largest
+
+
+def _asked(finite: Tensor, due: Truth, recorder: Recorder | None) -> tuple[bool, bool]:
+    """Whether all is finite, and a look due: a step's one wait for the device."""
+    due = torch.as_tensor(due, device=finite.device)
+    answers = [wide(finite.isfinite().all()), wide(due)]
+    if recorder is not None:
+        answers.append(recorder.agreement())
+    sound, due, *agreement = torch.stack(answers).tolist()
+    if recorder is not None:
+        recorder.refuse_another_loss(*agreement)
+    return bool(sound), bool(due)
+
+
+def _tried(point: Point, direction: list[Tensor], proposal: Proposal) -> Trial:
+    """The loss where the step would end."""
+    outputs = point.outputs_at(direction, proposal.step_size)
+    (loss,) = point.means(point.loss_sums(outputs))
+    return Trial(proposal.step_size, loss - point.loss)

@@ -1,0 +1,132 @@
+"""What users get wrong is refused where they do, with the cure."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from adamqlr.jax import (
+    Categorical,
+    Damping,
+    Fisher,
+    Gaussian,
+    KLBudget,
+    Rule,
+    Subsampled,
+    adamqlr,
+    sgdqlr,
+    trainer,
+)
+from cases import linear_regression, mlp, mlp_params, plain
+
+
+@pytest.mark.parametrize(
+    "make, settings, message",
+    [
+        (Damping, {"initial": 0.0}, r"Damping.initial must lie in \(0, inf\), got 0.0"),
+        (Damping, {"initial": float("inf")}, r"in \(0, inf\), got inf"),
+        (Damping, {"decrease": 1.5}, r"Damping.decrease must lie in \(0, 1\], got 1.5"),
+        (Damping, {"increase": 0.9}, r"Damping.increase .* \[1, inf\), got 0.9"),
+        (Damping, {"floor": -1.0}, r"Damping.floor must lie in \[0, inf\), got -1.0"),
+        (KLBudget, {"nats": 0.0}, r"KLBudget.nats must lie in \(0, inf\), got 0.0"),
+        (KLBudget, {"decay": 1.5}, r"KLBudget.decay must lie in \[0, 1\], got 1.5"),
+        (Rule, {"rescale": 0.0}, r"rescale must lie in \(0, inf\), got 0.0"),
+        (Rule, {"rescale": float("nan")}, r"rescale must lie in \(0, inf\), got nan"),
+        (Rule, {"curvature_decay": 1.0}, r"curvature_decay .* \[0, 1\), got 1.0"),
+        (Rule, {"look_every": 0}, r"look_every must lie in \[1, inf\), got 0"),
+        (Rule, {"look_every": 2, "curvature_decay": None}, "needs a running mean"),
+        (adamqlr, {"b1": 1.0}, r"b1 must lie in \[0, 1\), got 1.0"),
+        (adamqlr, {"b2": -0.1}, r"b2 must lie in \[0, 1\), got -0.1"),
+        (adamqlr, {"eps": 0.0}, r"eps must lie in \(0, inf\), got 0.0"),
+        (sgdqlr, {"momentum": 1.0}, r"momentum must lie in \[0, 1\), got 1.0"),
+        (Subsampled, {"curvature": Fisher(), "every": 0}, "every must lie in"),
+    ],
+)
+def test_bad_settings_fail_at_once(make, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+@pytest.mark.parametrize(
+    "make, settings, message",
+    [
+        (
+            Rule,
+            {"damping": 0.1},
+            r"must be a Damping .* damping=Damping\(0.1\)",
+        ),
+        (Rule, {"budget": 1e-3}, r"must be a KLBudget .* budget=KLBudget\(0.001\)"),
+        (Rule, {"rescale": None}, "rescale must be a number, got None"),
+        (
+            Damping,
+            {"initial": "small"},
+            "must be a number, got",
+        ),
+    ],
+)
+def test_a_setting_of_another_kind_is_named_with_the_cure(make, settings, message):
+    with pytest.raises(TypeError, match=message):
+        make(**settings)
+
+
+@pytest.mark.parametrize("missing", ["params", "value", "grad", "value_fn"])
+def test_a_missing_argument_is_named_with_the_cure(missing):
+    objective, params = linear_regression()
+    optimiser = plain()
+    arguments = {
+        "params": params,
+        "value": objective(params),
+        "grad": params,
+        "value_fn": objective,
+    }
+    arguments[missing] = None
+    with pytest.raises(ValueError, match=f"lacks {missing}: call train_step"):
+        optimiser.update(params, optimiser.init(params), **arguments)
+
+
+@pytest.mark.parametrize(
+    "wrong, error, message",
+    [
+        ({"value": jnp.ones(3)}, ValueError, "value must be the scalar loss"),
+        ({"grad": {"w": jnp.ones(3)}}, ValueError, "grad must be the loss's gradient"),
+        ({"value_fn": 3.0}, TypeError, "value_fn must be a function"),
+    ],
+)
+def test_a_wrong_argument_says_what_to_pass(wrong, error, message):
+    objective, params = linear_regression()
+    arguments = {"value": jnp.ones(()), "grad": params, "value_fn": objective} | wrong
+    optimiser = plain()
+    with pytest.raises(error, match=message):
+        optimiser.update(params, optimiser.init(params), params, **arguments)
+
+
+@pytest.mark.parametrize(
+    "likelihood, message",
+    [
+        ("categorical", r"likelihood must be a Likelihood, .* got 'categorical'"),
+        (Categorical, r"got the class Categorical: write Categorical\(\)"),
+        (None, r"likelihood must be a Likelihood, .* got None"),
+    ],
+)
+def test_a_trainer_without_a_likelihood_says_what_to_pass(likelihood, message):
+    with pytest.raises(TypeError, match=message):
+        trainer(mlp, likelihood)
+
+
+@pytest.mark.parametrize(
+    "batch, found",
+    [
+        (jnp.ones((8, 3)), r"one array of shape \(8, 3\)"),
+        (np.ones((8, 3)), r"one array of shape \(8, 3\)"),
+        ((jnp.ones((8, 3)),), "1 parts"),
+        ((1, 2, 3, 4), "4 parts"),
+        ({"x": jnp.ones(3)}, "dict"),
+        (None, "NoneType"),
+    ],
+)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_batch_of_another_form_says_what_to_pass(batch, found, compiled):
+    init, step = trainer(mlp, Gaussian())
+    step = jax.jit(step) if compiled else step
+    with pytest.raises(TypeError, match=rf"got {found}: call step\(params, state, "):
+        step(mlp_params(), init(mlp_params()), batch)

@@ -1,0 +1,170 @@
+"""What is not finite is refused: nothing of a bad batch stays."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from adamqlr.jax import (
+    Fisher,
+    Gaussian,
+    KLBudget,
+    Objective,
+    Probe,
+    adamqlr,
+    sgdqlr,
+    train_step,
+    trainer,
+)
+from cases import linear_regression, mlp, mlp_params, one_step, plain
+
+
+def poisoned(where):
+    """An objective that is not finite in one of the quantities a step looks at."""
+    x, y = jnp.ones((4, 3)), jnp.zeros((4, 2))
+    match where:
+        case "loss":
+            return Objective(mlp, Gaussian(), x, y + jnp.inf)
+        case "gradient":
+            return Objective(
+                lambda p, x: mlp(p, x) + jnp.sqrt(jnp.abs(p["w1"] - p["w1"])).sum(),
+                Gaussian(), x, y,
+            )  # fmt: skip
+        case "curvature":
+
+            class Sharp(Gaussian):
+                def fisher(self, outputs, tangent):
+                    return jnp.full(len(outputs), jnp.inf)
+
+            return Objective(mlp, Sharp(), x, y)
+        case "trial loss":
+            start = mlp_params()["w2"]
+            return Objective(
+                lambda p, x: jnp.where((p["w2"] == start).all(), mlp(p, x), jnp.nan),
+                Gaussian(), x, y,
+            )  # fmt: skip
+
+
+def assert_same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+@pytest.mark.parametrize("optimiser", [plain(), adamqlr()], ids=["plain", "default"])
+def test_a_batch_that_is_not_finite_leaves_all_but_the_counts(where, optimiser):
+    params, state = mlp_params(), optimiser.init(mlp_params())
+    healthy = Objective(mlp, Gaussian(), jnp.ones((4, 3)), jnp.zeros((4, 2)))
+    step = lambda objective: jax.jit(
+        lambda *carry: train_step(optimiser, objective, *carry)[:2]
+    )
+    for _ in range(3):
+        params, state = step(healthy)(params, state)
+    new, after = step(poisoned(where))(params, state)
+    assert_same(new, params)
+    assert_same(after.base, state.base)
+    assert_same(after.memory, state.memory._replace(steps=4, rejections=1))
+    assert after.info.rejected and after.info.step_size == 0
+
+
+@pytest.mark.parametrize("where", ["curvature", "trial loss"])
+def test_a_step_that_would_not_end_well_is_trusted_less(where):
+    params, optimiser = mlp_params(), plain()
+    state = optimiser.init(params)
+    state = state._replace(memory=state.memory._replace(reach=jnp.asarray(1.0)))
+    new, after, *_ = jax.jit(
+        lambda *carry: train_step(optimiser, poisoned(where), *carry)
+    )(params, state)
+    assert_same(new, params)
+    assert after.info.rejected and after.info.rejections == 1
+    assert after.info.step_size == 0
+    assert after.memory.damping == np.float32(2e-3) and after.memory.reach == 0.25
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(after.base))
+
+
+def test_a_gradient_that_a_chain_made_finite_is_still_a_bad_batch():
+    optimiser = optax.chain(optax.zero_nans(), adamqlr())
+    objective = Objective(
+        lambda p, x: mlp(p, x) + jnp.sqrt(jnp.abs(p["w1"] - p["w1"])).sum(),
+        Gaussian(), jnp.ones((4, 3)), jnp.zeros((4, 2)),
+    )  # fmt: skip
+    _, (_, state) = one_step(optimiser, objective, mlp_params())
+    assert state.info.rejected and state.memory.damping == np.float32(1e-3)
+
+
+def batches(rate):
+    """Sixty batches, of which so many have a NaN in them."""
+    x = jax.random.normal(jax.random.key(0), (60, 8, 3))
+    bad = jax.random.bernoulli(jax.random.key(1), rate, (60,)).at[0].set(True)
+    return jnp.where(bad[:, None, None], jnp.nan, x), jnp.sin(x[..., :2]), bad
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("optimiser", [adamqlr(), sgdqlr(momentum=0.9)])
+def test_training_goes_on_as_if_bad_batches_had_not_been(rate, optimiser):
+    init, step = trainer(mlp, Gaussian(), optimiser)
+    step = jax.jit(step)
+
+    def trained(x, y):
+        params, state = mlp_params(), init(mlp_params())
+        for batch in zip(x, y, strict=True):
+            params, state = step(params, state, batch)
+        return params, state
+
+    x, y, bad = batches(rate)
+    params, state = trained(x, y)
+    expected, there = trained(x[~bad], y[~bad])
+    assert state.optimiser.info.rejections == bad.sum()
+    assert_same((params, state.optimiser.base), (expected, there.optimiser.base))
+    counts = {"steps": 0, "rejections": 0}
+    assert_same(
+        state.optimiser.memory._replace(**counts),
+        there.optimiser.memory._replace(**counts),
+    )
+
+
+def test_steps_between_looks_wait_for_a_first_curvature():
+    optimiser = plain(curvature_decay=0.9, look_every=5)
+    init, step = trainer(mlp, Gaussian(), optimiser)
+    x, y, _ = batches(0.0)
+    params, state = mlp_params(), init(mlp_params())
+    step, looks = jax.jit(step), []
+    for batch in zip(x[:7], y[:7], strict=True):  # the first is not finite
+        params, state = step(params, state, batch)
+        looks.append(bool(jnp.isfinite(state.optimiser.info.curvature)))
+    assert looks == [False, True, False, False, False, True, False]
+
+
+@pytest.mark.parametrize("optimiser", [adamqlr(), optax.adam(1e-3)])
+def test_a_bad_batch_leaves_the_model_s_state(optimiser):
+    def model(params, x, state):
+        return mlp(params, x), {"mean": 0.9 * state["mean"] + 0.1 * x.mean(0)}
+
+    init, step = trainer(model, Gaussian(), optimiser)
+    x, y, _ = batches(0.0)
+    params, state = mlp_params(), init(mlp_params(), state={"mean": jnp.zeros(3)})
+    params, state = jax.jit(step)(params, state, (x[1], y[1]))
+    _, after = jax.jit(step)(params, state, (x[0], y[0]))
+    assert not jnp.isfinite(after.loss) and jnp.any(state.model["mean"])
+    assert_same(after.model, state.model)
+
+
+def test_dead_units_leave_parameters_and_damping():
+    dead = Objective(
+        lambda w, x: jax.nn.relu(x @ w), Gaussian(), jnp.ones((4, 3)), jnp.ones((4, 1))
+    )
+    params = -jnp.ones((3, 1))
+    for damping in (Damping(), None):
+        new, state = one_step(plain(damping=damping), dead, params)
+        np.testing.assert_array_equal(new, params)
+        assert state.memory.damping == np.float32(1e-3 if damping else 0)
+        assert not state.info.rejected and state.info.step_size == 0
+
+
+def test_a_batch_of_masked_examples_leaves_parameters_and_damping():
+    objective, params = linear_regression(weights=jnp.zeros(16))
+    for curvature in (Fisher(), Probe()):
+        optimiser = plain(curvature=curvature, budget=KLBudget(1e-5, decay=0.0))
+        new, state = one_step(optimiser, objective, params)
+        np.testing.assert_array_equal(new, params)
+        assert state.memory.damping == np.float32(1e-3) and not state.info.rejected
