@@ -106,7 +106,7 @@ def main() -> None:
         print(f"page: {path.stat().st_size / 1e6:.2f} MB")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-            for view in ("overview", found.sections[0].key):
+            for view in ("overview", found.parts[0].section.key):
                 times = [interactive(browser, path, view) for _ in range(5)]
                 print(f"{view}: interactive after {statistics.median(times):.0f} ms")
             browser.close()

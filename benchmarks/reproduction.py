@@ -13,7 +13,7 @@ from pathlib import Path
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.report import render, tables
-from qlrstudy.report.comparison import STUDIES
+from qlrstudy.report.comparison import STUDIES, comparisons
 from qlrstudy.report.groups import groups
 from qlrstudy.report.load import load
 from qlrstudy.spec import Algorithm, BatchShape, DataOptions, Dataset, Run, Task
@@ -58,7 +58,7 @@ def main() -> None:
     found = [
         g for g in groups(load(options.store).runs) if g.place.task in options.task
     ]
-    print(render.markdown(tables.results(found, STUDIES[0])))
+    print(render.markdown(tables.results(comparisons(found), STUDIES[0])))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ def main() -> None:
         raise SystemExit("no chromium: install it, then run this again")
     options.output.mkdir(parents=True, exist_ok=True)
     found = contents(options.store)
-    largest = max(found.sections, key=lambda part: len(part.groups)).key
+    largest = max(
+        (part.section for part in found.parts), key=lambda part: len(part.groups)
+    ).key
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder) / "index.html"
         path.write_text(html(found), encoding="utf-8")
@@ -59,7 +61,8 @@ def main() -> None:
             ("report-telephone", largest, (390, 844), "light"),
         ):
             picture = shoot(browser, f"{path.as_uri()}#{view}", size, scheme)
-            image = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256)
+            image = Image.open(io.BytesIO(picture)).convert("RGB")
+            image = image.quantize(256, Image.Quantize.MAXCOVERAGE)
             image.save(options.output / f"{name}.png", optimize=True)
         browser.close()
 

@@ -11,10 +11,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from qlrstudy.cli import main as command
 from qlrstudy.report.contents import contents
-from qlrstudy.report.drawing import look, save
+from qlrstudy.report.figures import save
 from qlrstudy.report.load import load
 from qlrstudy.report.page import html
-from qlrstudy.report.write import figures
 from report_cases import small_study, write_run
 
 # Runs the command as a user would, then lists what it has loaded.
@@ -45,13 +44,13 @@ def test_the_command_writes_everything_and_loads_no_framework(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split("loaded:")[1].split())
-    assert not loaded & {"jax", "flax", "optax", "torch", "tensorflow"}
-    assert "index.html" in done.stdout
+    assert not loaded & {"jax", "flax", "optax", "torch", "tensorflow", "matplotlib"}
+    assert f"page ready: {folder / 'index.html'}" in done.stdout
     tables = {path.name for path in (folder / "tables").iterdir()}
     for name in ("epoch-constrained", "reproduction", "hyperparameters"):
         assert {f"{name}.md", f"{name}.tex", f"{name}.csv"} <= tables
     assert "profiles.md" in tables and "profiles.csv" not in tables
-    assert "## What is missing" in (folder / "report.md").read_text()
+    assert "## What to mind" in (folder / "report.md").read_text()
     for kind, begin in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")):
         names = [path.name for path in (folder / "figures").glob(f"*.{kind}")]
         assert len(names) == 2
@@ -62,26 +61,28 @@ def test_the_command_writes_everything_and_loads_no_framework(tmp_path):
     # The same store gives the same report, byte for byte.
     again = contents(store)
     assert html(again) == (folder / "index.html").read_text()
-    with look():
-        name, made = next(figures(again))
-        for path in save(made, tmp_path, name):
-            assert path.read_bytes() == (folder / "figures" / path.name).read_bytes()
+    for path in save(next(again.charts), tmp_path):
+        assert path.read_bytes() == (folder / "figures" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize(("formats", "kinds"), [("none", set()), ("svg", {".svg"})])
+def test_figures_can_be_left_out(formats, kinds, store, tmp_path, capsys):
+    given = ["report", str(store), "-o", str(tmp_path), "--figures", formats]
+    assert command.main(given) == 0
+    assert {path.suffix for path in tmp_path.glob("figures/*")} == kinds
+    assert (tmp_path / "index.html").exists()
 
 
 def test_every_figure_that_the_runs_allow_is_drawn(store):
-    with look():
-        drawn = dict(figures(contents(store)))
-        for made in drawn.values():
-            made.draw_without_rendering()
+    drawn = {chart.name for chart in contents(store).charts if chart.printed}
     energy, fashion = "uci-energy-paper-4000-epochs", "fashion-mnist-paper-10-epochs"
-    assert set(drawn) == {
+    assert drawn == {
         *(f"{energy}-{kind}" for kind in ("loss", "evolution", "cost")),
         *(f"{fashion}-{kind}" for kind in ("loss", "accuracy", "evolution", "cost")),
         *(f"rosenbrock-shown-20-steps-{kind}" for kind in ("loss", "evolution")),
         "rosenbrock-shown-20-steps-paths",
         f"sensitivity-{energy}-adam-learning-rate",
         f"sensitivity-{energy}-adamqlr-tuned-damping",
-        "profiles",
     }
 
 
@@ -156,7 +157,7 @@ def test_a_damaged_run_is_named_and_the_rest_reported(kind, said, tmp_path):
     (damage,) = loaded.damage
     assert damage.run == hurt.path.name
     assert re.search(said + ".*left out", damage.problem)
-    assert any(hurt.path.name in line for line in contents(tmp_path).missing)
+    assert any(hurt.path.name in line for line in contents(tmp_path).warnings)
 
 
 def test_a_run_with_cut_steps_keeps_its_evaluations(tmp_path):
@@ -167,6 +168,22 @@ def test_a_run_with_cut_steps_keeps_its_evaluations(tmp_path):
     assert len(loaded.runs) == 1 and len(loaded.runs[0].steps) == 0
     assert "steps.parquet cannot be read" in loaded.damage[0].problem
     html(contents(tmp_path))
+
+
+def test_only_what_went_wrong_is_to_be_minded(tmp_path):
+    run = write_run(tmp_path, seed=0)
+    assert contents(tmp_path).warnings == []  # though hardly any table has rows
+    write_run(tmp_path, seed=1, status="running")
+    where = {"task": "uci-energy", "scale": "paper", "algorithm": "adam"}
+    what = {"tuned": False, "point": {}, "hyperparameters": {}}
+    entries = [{**where, **what, "runs": [run.path.name, "gone-1", "gone-2"]}]
+    book = tmp_path / "studies" / "small.json"
+    book.parent.mkdir()
+    book.write_text(json.dumps({"name": "small", "title": "Small", "entries": entries}))
+    assert contents(tmp_path).warnings == [
+        "runs that have not ended, and are left out: 1",
+        "studies/small.json: 2 planned runs are absent",
+    ]
 
 
 def test_only_damage_is_an_error_that_names_the_first(tmp_path):

@@ -2,32 +2,23 @@
 
 import math
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
+from browser import chromium, listen
 from qlrstudy.report.contents import contents
 from qlrstudy.report.page import html
 from report_cases import small_study, write_run
 
-_FLAGS = (
-    "--no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=alert(1)>'
 
 
 @pytest.fixture(scope="module")
 def browser():
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no chromium: `apt-get install chromium`, or any other that has it")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=_FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +53,7 @@ def open_page(browser, files):
 
     def open_(name: str, view: str = "overview") -> Page:
         page = context.new_page()
-        page.on(
-            "console",
-            lambda m: (
-                complaints.append(m.text) if m.type in ("error", "warning") else None
-            ),
-        )
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        listen(page, complaints)
         page.goto(f"{files[name].as_uri()}#{view}")
         page.wait_for_selector("html[data-ready]")
         return page
@@ -194,9 +178,9 @@ def test_the_data_behind_a_plot_can_be_had(open_page):
     with page.expect_download() as download:
         page.locator(CHART).get_by_label("Download the data of this plot").click()
     lines = Path(download.value.path()).read_text().splitlines()
-    assert lines[0] == "algorithm,label,training time (s),test loss,error"
+    assert lines[0] == "algorithm,training time (s),test loss,error"
     assert len(lines) == 1 + 2 * 4
-    assert download.value.suggested_filename == f"{ENERGY}-test_loss.csv"
+    assert download.value.suggested_filename == f"{ENERGY}-loss-test_loss.csv"
 
 
 def test_the_command_behind_a_curve_is_shown(open_page):
@@ -206,6 +190,41 @@ def test_the_command_behind_a_curve_is_shown(open_page):
     expect(details).to_contain_text("qlrstudy run uci-energy adamqlr-tuned")
     expect(details).to_contain_text("--seed")
     expect(details.get_by_role("button", name="Copy command")).to_be_visible()
+
+
+def test_the_overview_says_who_wins(open_page):
+    page = open_page("small")
+    ranking = page.locator("section.card", has_text="Who wins")
+    rows = ranking.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("★ AdamQLR")
+    expect(rows.first.locator("td").nth(5)).to_have_text("1 / 0 / 0")
+    ranking.get_by_label("Reference").select_option("adamqlr-tuned")
+    expect(rows.nth(1).locator("td").nth(5)).to_have_text("0 / 0 / 1")
+    heat = page.locator("section.card", has_text="Method by task and batch")
+    expect(heat.locator("td.best")).to_contain_text("★ 0.50")
+    heat.get_by_role("link", name="batch 50").click()
+    expect(page.locator(f"main[data-view='{ENERGY}'] h1")).to_be_visible()
+
+
+def test_what_was_not_asked_for_is_not_missed(open_page):
+    page = open_page("small")
+    assert page.locator(".notice").count() == 0
+    expect(page.locator("#views")).to_contain_text("What to mind (0)")
+
+
+def test_a_curve_that_leaves_the_plot_has_a_mark(open_page):
+    page = open_page("small", ENERGY)
+    assert page.locator(f"{CHART} path.cut").count() == 0
+    page.locator(CHART).get_by_label("Zoom in").click()
+    assert page.locator(f"{CHART} path.cut").count() > 0
+
+
+def test_rosenbrock_has_its_path(open_page):
+    page = open_page("small", "rosenbrock-shown-20-steps")
+    valley = page.locator("section.card", has_text="Path over the valley")
+    expect(valley.locator("path.curve")).to_have_count(1)
+    expect(valley.locator("path.behind")).to_have_count(14)
 
 
 def test_light_and_dark(open_page):
@@ -237,7 +256,7 @@ def test_everything_that_acts_has_a_name(open_page):
     expect(page.locator("a.skip")).to_be_focused()
 
 
-@pytest.mark.parametrize("view", [0, "overview", "tables", "missing"])
+@pytest.mark.parametrize("view", [0, "overview", "tables", "mind"])
 def test_hostile_text_is_shown_as_text(open_page, view):
     page = open_page("hostile")
     if isinstance(view, int):
@@ -247,7 +266,7 @@ def test_hostile_text_is_shown_as_text(open_page, view):
     assert page.title() != "owned"
     assert page.locator("main script, main img, main b, main u, main i").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-    if view not in ("missing", "tables"):
+    if view not in ("mind", "tables"):
         assert HOSTILE in (page.locator("main").text_content() or "")
 
 

@@ -6,19 +6,22 @@ import statistics
 import numpy as np
 import pytest
 
+from qlrstudy.report import statistics as report_statistics
+from qlrstudy.report.contents import contents
+from qlrstudy.report.figures import svg
 from qlrstudy.report.load import load
+from qlrstudy.report.page import html
 from qlrstudy.report.statistics import (
     SAMPLES,
     bootstrap,
     estimate,
     evaluation_curve,
     evolution_curve,
-    final,
-    generalisation_gap,
+    finals,
     held,
     last_finite,
 )
-from report_cases import stored
+from report_cases import small_study, stored
 
 
 def _slow_bootstrap(columns: list[list[float]]) -> list[tuple[float, float]]:
@@ -60,7 +63,7 @@ def test_a_run_that_diverged_counts_with_its_last_finite_values(tmp_path):
     run = stored(tmp_path, losses=(1.0, 0.5, math.nan), status="diverged")
     assert last_finite(run)["test_loss"] == 0.75
     assert last_finite(run)["step"] == 10
-    assert final([run], "test_loss").value == 0.75
+    assert finals([run])["test_loss"].value == 0.75
     # The last finite minibatch is later than the last finite evaluation.
     assert run.minibatch_loss == last_finite(run)["minibatch_training_loss"]
 
@@ -98,10 +101,30 @@ def test_runs_of_equal_time_are_compared_at_times(tmp_path):
     )
     curve = evaluation_curve(load(tmp_path).runs)
     assert (curve.seconds[0], curve.seconds[-1]) == (0.0, 4.0)
-    # Up to 2 s both were there, one at twice the steps; then the slow one alone.
+    # Up to 2 s both go on, one at twice the steps; then it stays at its 20.
     early, late = np.searchsorted(curve.seconds, [1.0, 3.0])
     assert curve.steps[early] == pytest.approx(7.5 * curve.seconds[early])
-    assert curve.steps[late] == pytest.approx(5 * curve.seconds[late])
+    assert curve.steps[late] == pytest.approx((20 + 5 * curve.seconds[late]) / 2)
+
+
+@pytest.mark.parametrize("budget", [{"seconds": 4.0}, {"epochs": 20}])
+def test_a_curve_never_goes_back_in_time(tmp_path, budget):
+    # The slow one ends first, or the fast one does: either would pull a median back.
+    losses = (1.0, 0.5, 0.4, 0.3, 0.2)
+    for seed, (count, pace) in enumerate([(3, 0.5), (5, 0.1), (5, 0.2), (2, 0.05)]):
+        options = {"budget": budget, "seconds_per_step": pace}
+        stored(tmp_path, seed=seed, losses=losses[:count], **options)
+    curve = evaluation_curve(load(tmp_path).runs)
+    for axis in (curve.steps, curve.epochs, curve.seconds):
+        assert np.all(np.diff(axis) >= 0)
+
+
+def test_what_runs_ended_with_is_computed_as_each_number_alone(tmp_path):
+    runs = _three_runs(tmp_path)
+    ends = finals(runs)
+    for name in ("training_loss", "test_loss", "step", "test_accuracy", "damping"):
+        alone = estimate([last_finite(run)[name] for run in runs])
+        np.testing.assert_array_equal(ends[name], alone)
 
 
 def test_evolutions_have_what_the_algorithm_has(tmp_path):
@@ -113,9 +136,28 @@ def test_evolutions_have_what_the_algorithm_has(tmp_path):
     np.testing.assert_allclose(qlr.bands["damping"].mean[[0, -1]], [1e-3, 1e-6], 1e-5)
 
 
+def test_each_estimate_is_computed_once(tmp_path, monkeypatch):
+    small_study(tmp_path)
+    inputs: list[bytes] = []
+
+    def counted(values):
+        inputs.append(values.tobytes())
+        return bootstrap(values)
+
+    monkeypatch.setattr(report_statistics, "bootstrap", counted)
+    found = contents(tmp_path)
+    assert len(inputs) == len(set(inputs)) > 0
+    inputs.clear()
+    html(found)
+    for chart in found.charts:
+        svg(chart)
+    assert inputs == []  # what is drawn and written is finished before
+
+
 def test_the_gap_is_test_minus_training_and_its_error_the_sum(tmp_path):
     runs = _three_runs(tmp_path)
-    test, training = final(runs, "test_loss"), final(runs, "minibatch_training_loss")
-    gap = generalisation_gap(runs)
+    ends = finals(runs)
+    test, training = ends["test_loss"], ends["minibatch_training_loss"]
+    gap = ends["generalisation_gap"]
     assert gap.value == pytest.approx(test.value - training.value)
     assert gap.error == pytest.approx(test.error + training.error)

@@ -10,7 +10,12 @@ import pytest
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.report import render, styles
-from qlrstudy.report.comparison import Compared, explanations, verdicts
+from qlrstudy.report.comparison import (
+    Compared,
+    comparisons,
+    explanations,
+    verdicts,
+)
 from qlrstudy.report.contents import contents
 from qlrstudy.report.groups import groups
 from qlrstudy.report.load import load
@@ -83,7 +88,7 @@ def test_a_number_agrees_differs_or_is_explained(tmp_path):
     write_run(tmp_path, algorithm="sgd-full", losses=(1.0, 0.1))
     words = {
         (verdict.group.algorithm, verdict.quantity.column): verdict
-        for verdict in verdicts(groups(load(tmp_path).runs))
+        for verdict in verdicts(comparisons(groups(load(tmp_path).runs)))
     }
     assert words["adam", "test_loss"].word == "agrees"
     assert words["sgd-full", "test_loss"].word == "differs"
@@ -93,11 +98,40 @@ def test_a_number_agrees_differs_or_is_explained(tmp_path):
     assert "588 rows" in divergence.explanation.text
 
 
+@pytest.mark.parametrize(
+    ("batch", "steps", "word"),
+    [
+        (50, 48_000, "explained"),  # the paper has 100: 6 steps an epoch of 588
+        (100, 48_000, "differs"),  # the paper's own batch explains nothing
+    ],
+)
+def test_steps_of_another_batch_are_explained(tmp_path, batch, steps, word):
+    write_run(
+        tmp_path,
+        algorithm="sgd-minimal",
+        hyperparameters={"batch_size": batch, "learning_rate": 0.1},
+        steps_between=steps // 2,
+        examples={"train": 588, "validation": 66, "test": 114},
+    )
+    found = {v.quantity.column: v for v in verdicts(comparisons(_groups(tmp_path)))}
+    verdict = found["total_steps"]
+    assert verdict.word == word
+    if word == "explained":
+        assert verdict.explanation is not None
+        assert "50 examples, in the paper 100" in verdict.explanation.text
+        path, anchor = verdict.explanation.link.removeprefix("docs/").split("#")
+        assert anchor in _anchors(DOCS / path)
+
+
+def _groups(store):
+    return groups(load(store).runs)
+
+
 def test_only_the_papers_protocol_is_compared_with_the_paper(tmp_path):
     write_run(tmp_path, budget={"epochs": 3999})
     write_run(tmp_path, scale="laptop")
     write_run(tmp_path, caveats=["partial data: half"])
-    assert list(verdicts(groups(load(tmp_path).runs))) == []
+    assert list(verdicts(comparisons(groups(load(tmp_path).runs)))) == []
 
 
 def _anchors(path: Path) -> set[str]:
@@ -137,7 +171,7 @@ def test_styles_can_be_told_apart_on_light_and_dark():
     looks = {name: styles.style(name)[1:] for name in styles.ALGORITHMS}
     assert len(set(looks.values())) == len(looks)
     assert len({look[1:] for look in looks.values()}) >= 20  # in grey: dash and marker
-    for colour, _, _ in looks.values():
+    for colour in {look[0] for look in looks.values()} - {styles.INK}:
         for page in ("#ffffff", "#181c22"):
             light, dark = sorted([_luminance(colour), _luminance(page)])[::-1]
             assert (light + 0.05) / (dark + 0.05) >= 3

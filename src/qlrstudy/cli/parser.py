@@ -104,6 +104,13 @@ def _add_report(commands: Any) -> None:
         metavar="DIR",
         help="what is there is replaced; ./report",
     )
+    report.add_argument(
+        "--figures",
+        choices=["none", "svg", "all"],
+        default="all",
+        help="write figures not at all, as SVG, or as SVG, PDF and PNG (default); "
+        "PDF and PNG take most of a report's time",
+    )
     export = commands.add_parser("export", help="a store for another program")
     formats = export.add_subparsers(required=True, metavar="FORMAT")
     tensorboard = formats.add_parser("tensorboard", help="event files, one for a run")

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -14,13 +15,17 @@ from qlrstudy.report.write import write
 
 def report(options: argparse.Namespace) -> int:
     """Write a report."""
+
+    def ready(page: Path) -> None:
+        console.OUT.print(f"page ready: {page}", markup=False, soft_wrap=True)
+
     with _progress() as watch:
-        written = write(options.store, options.output, watch)
+        written = write(options.store, options.output, options.figures, watch, ready)
+    formats = {"none": "", "svg": ", as SVG", "all": ", as SVG, PDF and PNG"}
     rows = [
-        ["page", str(written.page)],
         ["tables", f"{written.tables}, as Markdown, LaTeX and CSV"],
-        ["figures", f"{written.figures}, as SVG, PDF and PNG"],
-        *[["missing", line] for line in written.missing],
+        ["figures", f"{written.figures}{formats[options.figures]}"],
+        *[["mind", line] for line in written.warnings],
     ]
     console.table("Report", ["", ""], rows)
     return 0

@@ -10,15 +10,15 @@ import csv
 import functools
 import importlib.resources
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from qlrstudy import paper
 from qlrstudy.report.groups import Group, Place, chosen_of_each
-from qlrstudy.report.load import StoredRun
-from qlrstudy.report.statistics import Estimate, final, generalisation_gap
+from qlrstudy.report.statistics import Estimate
 
 AGREEMENT = 3.0
+_BATCHES = "docs/reproduction.md#tuned-here"
 
 
 class Study(NamedTuple):
@@ -75,32 +75,26 @@ class Quantity(NamedTuple):
     Attributes:
         column: its name there.
         title: in words; ours says which training loss it is.
-        of: computes ours.
+        ours: its name in a group's `finals`.
         judged: whether another machine should give the same.
     """
 
     column: str
     title: str
-    of: Callable[[Sequence[StoredRun]], Estimate]
+    ours: str
     judged: bool = True
-
-
-def _final(name: str) -> Callable[[Sequence[StoredRun]], Estimate]:
-    return lambda runs: final(runs, name)
 
 
 QUANTITIES = (
     Quantity(
-        "training_loss",
-        "training loss (last minibatch)",
-        _final("minibatch_training_loss"),
+        "training_loss", "training loss (last minibatch)", "minibatch_training_loss"
     ),
-    Quantity("training_accuracy", "training accuracy", _final("training_accuracy")),
-    Quantity("test_loss", "test loss", _final("test_loss")),
-    Quantity("test_accuracy", "test accuracy", _final("test_accuracy")),
-    Quantity("generalisation_gap", "generalisation gap", generalisation_gap),
-    Quantity("total_steps", "steps", _final("step")),
-    Quantity("total_time_s", "training time (s)", _final("training_seconds"), False),
+    Quantity("training_accuracy", "training accuracy", "training_accuracy"),
+    Quantity("test_loss", "test loss", "test_loss"),
+    Quantity("test_accuracy", "test accuracy", "test_accuracy"),
+    Quantity("generalisation_gap", "generalisation gap", "generalisation_gap"),
+    Quantity("total_steps", "steps", "step"),
+    Quantity("total_time_s", "training time (s)", "training_seconds", judged=False),
 )
 
 
@@ -130,6 +124,14 @@ class Explanation(NamedTuple):
     link: str
 
 
+class Comparison(NamedTuple):
+    """A row of one of the paper's tables: our group, and each number beside theirs."""
+
+    study: Study
+    group: Group
+    numbers: Mapping[Quantity, Compared]
+
+
 class Verdict(NamedTuple):
     """A cell of the reproduction: what, how far, and how it is judged.
 
@@ -144,7 +146,24 @@ class Verdict(NamedTuple):
     explanation: Explanation | None
 
 
-def study_groups(found: Sequence[Group], study: Study) -> tuple[Group, ...]:
+def comparisons(found: Sequence[Group]) -> list[Comparison]:
+    """Every group that one of the paper's tables speaks of."""
+    return [
+        Comparison(study, group, _numbers(group, study))
+        for study in STUDIES
+        for group in _study_groups(found, study)
+    ]
+
+
+def verdicts(compared: Sequence[Comparison]) -> Iterator[Verdict]:
+    """Every number that both the paper and the store have."""
+    for study, group, numbers in compared:
+        for quantity, both in numbers.items():
+            if quantity.judged and math.isfinite(both.ours.value) and both.theirs:
+                yield _judged(study, group, quantity, both)
+
+
+def _study_groups(found: Sequence[Group], study: Study) -> tuple[Group, ...]:
     """The groups that one of the paper's tables speaks of: its tasks at its budget."""
     places = dict.fromkeys(group.place for group in found)
     return tuple(
@@ -159,24 +178,17 @@ def study_groups(found: Sequence[Group], study: Study) -> tuple[Group, ...]:
     )
 
 
-def compared(group: Group, quantity: Quantity, study: Study) -> Compared:
-    """A number of ours beside the paper's."""
-    ours = quantity.of(group.runs)
+def _numbers(group: Group, study: Study) -> dict[Quantity, Compared]:
     row = paper.result(*titled(group), study.name)
-    if quantity.column not in row:
-        return Compared(ours, None)
-    error = row.get(f"{quantity.column}_error", 0.0)
-    return Compared(ours, Estimate(row[quantity.column], error), quantity.judged)
-
-
-def verdicts(found: Sequence[Group]) -> Iterator[Verdict]:
-    """Every number that both the paper and the store have."""
-    for study in STUDIES:
-        for group in study_groups(found, study):
-            for quantity in QUANTITIES:
-                both = compared(group, quantity, study)
-                if quantity.judged and math.isfinite(both.ours.value) and both.theirs:
-                    yield _judged(study, group, quantity, both)
+    numbers = {}
+    for quantity in QUANTITIES:
+        theirs = None
+        if quantity.column in row:
+            error = row.get(f"{quantity.column}_error", 0.0)
+            theirs = Estimate(row[quantity.column], error)
+        ours = group.finals[quantity.ours]
+        numbers[quantity] = Compared(ours, theirs, quantity.judged)
+    return numbers
 
 
 class Named(NamedTuple):
@@ -224,7 +236,27 @@ def _explanation(
         )
         if fits:
             return Explanation(row["explanation"], row["link"])
-    return None
+    return _other_batch(group, both) if quantity.ours == "step" else None
+
+
+def _other_batch(group: Group, both: Compared) -> Explanation | None:
+    """Where each has the steps of its own batch over the same epochs."""
+    assert both.theirs is not None
+    budget, examples = group.place.budget, group.runs[0].examples
+    try:
+        batch = paper.hyperparameters(*titled(group)).get("batch_size")
+    except ValueError:
+        batch = None
+    own = dict(group.setting).get("batch_size")
+    if budget.unit != "epochs" or not examples or not batch or own in (None, batch):
+        return None
+    for steps, size in ((both.ours.value, own), (both.theirs.value, batch)):
+        # What is left over at the end of an epoch is a batch, or is left out.
+        fewest, most = max(1, examples // size), math.ceil(examples / size)
+        if not fewest <= steps / budget.amount <= most:
+            return None
+    text = f"another batch was chosen: {own:g} examples, in the paper {batch:g}"
+    return Explanation(text, _BATCHES)
 
 
 @functools.cache

@@ -1,20 +1,29 @@
 """What a report shows, computed once, before any of it is written or drawn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from qlrstudy.report import profiles, tables
-from qlrstudy.report.comparison import STUDIES
+from qlrstudy.report.charts import Chart, profile_chart, section_charts, sweep_chart
+from qlrstudy.report.comparison import STUDIES, Verdict, comparisons, verdicts
 from qlrstudy.report.groups import Group, Section, groups, sections
 from qlrstudy.report.load import Loaded, load
-from qlrstudy.report.profile_tables import against_adam, profile_areas
-from qlrstudy.report.statistics import Curve, evaluation_curve, evolution_curve
-from qlrstudy.report.sweeps import Sweep, sweeps
+from qlrstudy.report.profile_tables import against_adam, profile_areas, ranks
+from qlrstudy.report.ranking import Ranking, ranking
+from qlrstudy.report.statistics import evaluation_curve, evolution_curve
+from qlrstudy.report.sweeps import sweeps
 from qlrstudy.report.tables import Table
 
 # What is being done, how much of it, of how much.
 Watch = Callable[[str, int, int], None]
+
+
+class Part(NamedTuple):
+    """A section and what is drawn of it."""
+
+    section: Section
+    charts: tuple[Chart, ...]
 
 
 class Contents(NamedTuple):
@@ -24,29 +33,34 @@ class Contents(NamedTuple):
         store: the directory it is of.
         loaded: its runs, and what is wrong with others.
         groups: runs that differ in their seed alone.
-        sections: what is compared with what.
-        sweeps: of one setting.
-        cells: with a tuned Adam.
-        evaluations, evolutions: the curves of each group that a section shows.
+        parts: what is compared with what.
+        ranking: who wins; `None` where nothing is compared with anything.
+        profile: over all cells with a tuned Adam; `None` where there are too few.
+        verdicts: on every number that the paper has too.
         tables: also those that must stay empty.
     """
 
     store: Path
     loaded: Loaded
     groups: list[Group]
-    sections: list[Section]
-    sweeps: list[Sweep]
-    cells: list[profiles.Cell]
-    evaluations: dict[Group, Curve | None]
-    evolutions: dict[Group, Curve | None]
+    parts: list[Part]
+    ranking: Ranking | None
+    profile: Chart | None
+    verdicts: list[Verdict]
     tables: list[Table]
 
     @property
-    def missing(self) -> list[str]:
-        """Everything that the report lacks, in words."""
-        lines = [
-            f"{table.title}: {what}" for table in self.tables for what in table.missing
-        ]
+    def charts(self) -> Iterator[Chart]:
+        """Everything that is drawn."""
+        for part in self.parts:
+            yield from part.charts
+        if self.profile is not None:
+            yield self.profile
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must mind: runs that did not end as they should, in words."""
+        lines = []
         unfinished = sum(not run.complete for run in self.loaded.runs)
         if unfinished:
             lines.append(f"runs that have not ended, and are left out: {unfinished}")
@@ -68,26 +82,34 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
         )
     parts = sections(found)
     shown = list(dict.fromkeys(group for part in parts for group in part.groups))
-    evaluations: dict[Group, Curve | None] = {}
-    evolutions: dict[Group, Curve | None] = {}
+    evaluations, evolutions = {}, {}
     for done, group in enumerate(shown, 1):
         evaluations[group] = evaluation_curve(group.runs)
         evolutions[group] = evolution_curve(group.runs)
         watch("computing medians", done, len(shown))
     swept, cells = sweeps(found), profiles.cells(found)
+    ranked = ranking(parts, cells)
+    compared = comparisons(found)
+    judged = list(verdicts(compared))
+    drawn = []
+    for part in parts:
+        charts = list(section_charts(part, evaluations, evolutions))
+        if part.shape is None:
+            charts += [sweep_chart(own) for own in swept if own.place == part.place]
+        drawn.append(Part(part, tuple(charts)))
     return Contents(
         store=store,
         loaded=loaded,
         groups=found,
-        sections=parts,
-        sweeps=swept,
-        cells=cells,
-        evaluations=evaluations,
-        evolutions=evolutions,
+        parts=drawn,
+        ranking=ranked,
+        profile=profile_chart(cells),
+        verdicts=judged,
         tables=[
-            *[tables.results(found, study) for study in STUDIES],
-            tables.other_results(parts, found),
-            tables.reproduction(found),
+            ranks(ranked),
+            *[tables.results(compared, study) for study in STUDIES],
+            tables.other_results(parts, compared),
+            tables.reproduction(judged),
             tables.hyperparameters(parts),
             tables.search_spaces(found),
             tables.sensitivity(swept),

@@ -1,133 +1,290 @@
-"""The figures of one section: curves, evolutions, ablations, cost against quality."""
+"""Charts as figures: SVG, written here, and PDF and PNG made of it.
 
-from collections.abc import Iterator, Mapping, Sequence
+Drawn by hand because a report has a hundred of them: a plotting library lays each out
+anew for each format, which took nine tenths of the report's time.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from qlrstudy.report.drawing import (
-    axes,
-    draw_band,
-    figure,
-    fit_loss_axis,
-    fit_time_axis,
-    plain,
-)
-from qlrstudy.report.groups import Group, Section
-from qlrstudy.report.statistics import Curve, final
-from qlrstudy.report.styles import style
+from qlrstudy.report.charts import Axis, Chart, Series
+from qlrstudy.report.scales import Scale, fitted
+from qlrstudy.report.styles import MARKERS, Style
 
-Curves = Mapping[Group, Curve | None]
-ABLATIONS = (
-    "adamqlr-tuned",
-    "adamqlr-untuned",
-    "adamqlr-hessian",
-    "adamqlr-undamped",
-    "sgdqlr",
-    "adamqlr",
-)
-_TIME, _STEPS = "training time (s)", "steps"
+# In pixels.
+_WIDTH, _HEIGHT, _TALL = 768, 168, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM, _TITLE = 62, 14, 12, 44, 26
+_LEGEND_ROW = 18
+_MARK, _POINT = 3.2, 5.0
+_MUTED = "#bbbbbb"
+# Of pixels of a PNG to those of the figure.
+_ENLARGED = 1.6
 
 
-def section_figures(
-    part: Section, evaluations: Curves, evolutions: Curves
-) -> Iterator[tuple[str, Figure]]:
-    """Every figure that a section's runs allow, by the name of its files."""
-    for kind in ("loss", "accuracy"):
-        names = [f"{split}_{kind}" for split in ("training", "validation", "test")]
-        made = _panels(part.groups, evaluations, names, part.title)
-        if made is not None:
-            yield f"{part.key}-{kind}", made
-    if part.shape is not None:
-        return  # the same algorithms as in the section of all shapes
-    made = _panels(part.groups, evolutions, ["step_size", "damping"], part.title)
-    if made is not None:
-        yield f"{part.key}-evolution", made
-    family = tuple(group for group in part.groups if group.algorithm in ABLATIONS)
-    if len(family) > 1:
-        names = ["training_loss", "test_loss"]
-        made = _panels(family, evaluations, names, f"Ablations: {part.title}")
-        if made is not None:
-            yield f"{part.key}-ablations", made
-    if len(part.groups) > 1:
-        yield f"{part.key}-cost", _cost(part)
+class _Frame(NamedTuple):
+    """Where a panel lies."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.height
 
 
-def _panels(
-    groups: Sequence[Group], curves: Curves, names: Sequence[str], title: str
-) -> Figure | None:
-    """A row for each quantity; against time on the left, against steps on the right."""
-    known = {group: curve for group in groups if (curve := curves[group]) is not None}
-    shown = [n for n in names if any(n in curve.bands for curve in known.values())]
-    if not shown:
+def save(chart: Chart, folder: Path, *, svg_alone: bool = False) -> list[Path]:
+    """Write a chart as a figure, in each format.
+
+    Args:
+        chart: to be drawn.
+        folder: where.
+        svg_alone: leave out PDF and PNG, which take most of the time.
+
+    Returns:
+        The files.
+    """
+    text = svg(chart)
+    path = folder / f"{chart.name}.svg"
+    path.write_text(text, encoding="utf-8")
+    if svg_alone:
+        return [path]
+    import vl_convert
+
+    made = {
+        "pdf": vl_convert.svg_to_pdf(text),
+        "png": vl_convert.svg_to_png(text, scale=_ENLARGED),
+    }
+    paths = [path]
+    for kind, content in made.items():
+        paths.append(folder / f"{chart.name}.{kind}")
+        paths[-1].write_bytes(content)
+    return paths
+
+
+def svg(chart: Chart) -> str:
+    """A chart with a panel for each pair of its axes, and one legend."""
+    across = [axis for axis in chart.x if axis.printed]
+    shared = len(across) > 1  # the panels of a row then have one vertical axis
+    if shared:
+        rows = [[(x, y) for x in across] for y in chart.y]
+    else:
+        rows = [[(across[0], y) for y in chart.y]]
+    inner = _TALL if len(rows) == 1 else _HEIGHT
+    if chart.kind == "path":
+        inner = 2 * _TALL
+    height = _TITLE
+    parts = [_text(_WIDTH / 2, 17, _shortened(chart.title, 110), size=13)]
+    for row in rows:
+        width = _WIDTH / len(row)
+        for place, (x, y) in enumerate(row):
+            left = place * width + _LEFT
+            own = width - _LEFT - _RIGHT
+            frame = _Frame(left, height + _TOP, own, inner)
+            named = place == 0 or not shared
+            parts += _panel(chart, x, y, frame, named)
+        height += _TOP + inner + _BOTTOM
+    entries = {(one.title, _look(one)): one.opacity for one in chart.series}
+    if len(entries) > 1 or chart.kind != "sweep":
+        columns = 4 if all(len(title) <= 21 for title, _ in entries) else 3
+        parts += _legend(entries, columns, height)
+        height += _LEGEND_ROW * math.ceil(len(entries) / columns) + 6
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {_WIDTH} {height}" font-size="11" '
+        'font-family="DejaVu Sans, Helvetica, Arial, sans-serif">\n'
+        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
+
+
+def _panel(chart: Chart, x: Axis, y: Axis, frame: _Frame, named: bool) -> Iterator[str]:
+    having = [one for one in chart.series if y.key in one.y]
+    across = _scale(chart, x, [one.x[x.key] for one in having], frame.left, frame.right)
+    heights = [one.y[y.key] for one in having]
+    if chart.kind in ("points", "sweep"):
+        errors = [one.error.get(y.key, np.zeros(1)) for one in having]
+        pairs = list(zip(heights, errors, strict=True))
+        heights += [h - e for h, e in pairs] + [h + e for h, e in pairs]
+    up = _scale(chart, y, heights, frame.bottom, frame.top)
+    if across is None or up is None:
+        yield _text(frame.left + frame.width / 2, frame.top + 30, "nothing to draw")
+        return
+    yield from _axes(across, up, x, y, frame, named)
+    clip = f"{chart.name}-{x.key}-{y.key}"
+    yield (
+        f'<clipPath id="{clip}"><rect x="{frame.left}" y="{frame.top}" '
+        f'width="{frame.width}" height="{frame.height}"/></clipPath>'
+        f'<g clip-path="url(#{clip})">'
+    )
+    for line in chart.background:
+        places = np.stack([across(line[:, 0]), up(line[:, 1])], axis=1)
+        yield f'<path d="{_line(places)}" fill="none" stroke="#bbb" stroke-width=".7"/>'
+    cut: list[str] = []
+    for one in reversed(having):
+        yield from _series(chart, one, x.key, y.key, across, up, cut)
+    yield "</g>"
+    yield from cut
+
+
+def _scale(
+    chart: Chart, axis: Axis, values: Sequence[np.ndarray], start: float, end: float
+) -> Scale | None:
+    if not values:
         return None
-    legend_rows = -(-len(known) // 4)
-    made = figure(8.0, 2.5 * len(shown) + 0.3 + 0.22 * legend_rows)
-    places = axes(made, len(shown), 2, sharey="row")
-    for row, name in enumerate(shown):
-        having = {g: c for g, c in known.items() if name in c.bands}
-        _fill(places[2 * row], having, name, _TIME)
-        _fill(places[2 * row + 1], having, name, _STEPS)
-        places[2 * row].set_ylabel(name.replace("_", " "))
-    _legend(made, places)
-    made.suptitle(plain_title(title), fontsize=10)
-    return made
+    if axis.fixed:
+        assert axis.least is not None and axis.most is not None
+        return Scale(axis.log, axis.least, axis.most, start, end)
+    room = 0.07 if chart.kind in ("points", "sweep") else 0.04
+    log, least, most = axis.log, axis.least, axis.most
+    ends = fitted(np.concatenate(values), log=log, least=least, most=most, room=room)
+    return None if ends is None else Scale(log, *ends, start, end)
 
 
-def _fill(place: Axes, having: Mapping[Group, Curve], name: str, axis: str) -> None:
-    ends = []
-    for group, curve in having.items():
-        x = curve.seconds if axis == _TIME else curve.steps
-        draw_band(place, x, curve.bands[name], group.algorithm, group.title)
-        ends.append(float(np.nanmax(x)))
-    place.set_xlabel(axis)
-    fit_time_axis(place, ends)
-    if not name.endswith("accuracy"):
-        fit_loss_axis(place, [curve.bands[name] for curve in having.values()])
+def _axes(
+    across: Scale, up: Scale, x: Axis, y: Axis, frame: _Frame, named: bool
+) -> Iterator[str]:
+    left, right, top, bottom = frame.left, frame.right, frame.top, frame.bottom
+    ticks = across.ticks(max(3, int(frame.width / 70)))
+    for value, text in [(tick, f"{tick:g}") for tick in x.ticks] or ticks:
+        at = f"{float(across(np.array(value))):.1f}"
+        yield f'<path d="M{at},{top}V{bottom}" stroke="#e4e4e4" stroke-width=".8"/>'
+        yield _text(float(at), bottom + 14, text)
+    for value, text in up.ticks(max(3, int(frame.height / 24))):
+        at = float(up(np.array(value)))
+        yield f'<path d="M{left},{at:.1f}H{right}" stroke="#e4e4e4" stroke-width=".8"/>'
+        if named:
+            yield _text(left - 6, at + 3.6, text, anchor="end")
+    yield f'<path d="M{left},{top}V{bottom}H{right}" stroke="#444" fill="none"/>'
+    yield _text((left + right) / 2, bottom + 31, x.label)
+    if named:
+        middle = (top + bottom) / 2
+        turned = f'transform="rotate(-90 {left - 50} {middle})"'
+        yield _text(left - 50, middle, y.label, more=turned)
 
 
-def _legend(made: Figure, places: Sequence[Axes]) -> None:
-    """One for all panels, below them."""
-    entries = {}
-    for place in places:
-        handles, labels = place.get_legend_handles_labels()
-        entries |= dict(zip(labels, handles, strict=True))
-    made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4)
+def _series(
+    chart: Chart,
+    one: Series,
+    x: str,
+    y: str,
+    across: Scale,
+    up: Scale,
+    cut: list[str],
+) -> Iterator[str]:
+    """A series inside the clipped part; `cut` gets the marks where it leaves it."""
+    own, heights = _look(one), one.y[y]
+    known = np.isfinite(one.x[x]) & np.isfinite(heights)
+    if across.log:
+        known &= one.x[x] > 0
+    if not known.any():
+        return
+    spots = np.stack([across(one.x[x][known]), up(heights[known])], axis=1)
+    fade = f' opacity="{one.opacity:.2f}"' if one.opacity < 1 else ""
+    yield f"<g{fade}>"
+    errors = one.error[y][known] if y in one.error else np.zeros(len(spots))
+    low, high = (up(heights[known] + sign * errors) for sign in (-1, 1))
+    if chart.kind == "curves" and errors.any() and not one.muted:
+        edge = np.concatenate(
+            [
+                np.stack([spots[:, 0], high], axis=1),
+                np.stack([spots[:, 0], low], axis=1)[::-1],
+            ]
+        )
+        yield f'<path d="{_line(edge)}Z" fill="{own.colour}" fill-opacity=".18"/>'
+    if chart.kind != "points":
+        yield (
+            f'<path d="{_line(spots, stairs=chart.kind == "stairs")}" fill="none" '
+            f'stroke="{own.colour}" stroke-width="1.4"{_dash(own)}/>'
+        )
+    few = chart.kind in ("curves", "stairs", "path")
+    places = np.flatnonzero(known)
+    for number, (place, spot) in enumerate(zip(places.tolist(), spots, strict=True)):
+        if few and place not in one.marks:
+            continue
+        if not few and errors[number]:
+            ends = f"M{spot[0]:.1f},{low[number]:.1f}V{high[number]:.1f}"
+            yield f'<path d="{ends}" stroke="{own.colour}"/>'
+        yield _marker(own, spot[0], spot[1], _MARK if few else _POINT)
+    yield "</g>"
+    cut += _cut(own, spots, up.end, up.start)
 
 
-def _cost(part: Section) -> Figure:
-    """What was reached, against what it took."""
-    made = figure(8.0, 3.6)
-    left, right = axes(made, 1, 2, sharey="row")
-    for group in part.groups:
-        loss, look = final(group.runs, "test_loss"), style(group.algorithm)
-        for place, quantity in ((left, "training_seconds"), (right, "step")):
-            spent = final(group.runs, quantity)
-            place.errorbar(
-                spent.value,
-                loss.value,
-                xerr=spent.error,
-                yerr=loss.error,
-                color=look.colour,
-                marker=look.marker,
-                markersize=7,
-                linestyle="none",
-                elinewidth=0.9,
-                label=plain(group.title),
-            )
-    left.set_ylabel("final test loss")
-    for place, label in ((left, _TIME), (right, _STEPS)):
-        place.set_xlabel(label)
-        place.set_xscale("log")
-        place.set_yscale("log")
-    made.suptitle(plain_title(f"Cost against quality: {part.title}"), fontsize=10)
-    handles, labels = left.get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside lower center", ncols=4)
-    return made
+def _look(one: Series) -> Style:
+    return one.style._replace(colour=_MUTED) if one.muted else one.style
 
 
-def plain_title(title: str) -> str:
-    """Text of a store above a figure: not too long, and never a formula."""
-    short = title if len(title) <= 110 else title[:109] + "…"
-    return short.replace("$", r"\$")
+def _cut(own: Style, spots: np.ndarray, top: float, bottom: float) -> Iterator[str]:
+    """A triangle at the edge wherever a series leaves the picture."""
+    for beyond, edge, sign in (
+        (spots[:, 1] < top - 0.5, top, 1),
+        (spots[:, 1] > bottom + 0.5, bottom, -1),
+    ):
+        leaves = beyond & ~np.concatenate([[False], beyond[:-1]])
+        for place in spots[leaves, 0]:
+            corners = f"M{place:.1f},{edge - 7 * sign:.1f}l4.5,{7 * sign}h-9Z"
+            yield f'<path class="cut" d="{corners}" fill="{own.colour}"/>'
+
+
+def _legend(
+    entries: dict[tuple[str, Style], float], columns: int, top: float
+) -> Iterator[str]:
+    width = _WIDTH / columns
+    for number, ((title, own), opacity) in enumerate(entries.items()):
+        left = 14 + number % columns * width
+        at = top + _LEGEND_ROW * (number // columns) + 4
+        fade = f' opacity="{opacity:.2f}"' if opacity < 1 else ""
+        stroke = f'stroke="{own.colour}" stroke-width="1.6"{_dash(own)}'
+        yield f'<g{fade}><path d="M{left},{at}h30" {stroke}/>'
+        yield _marker(own, left + 15, at, _MARK) + "</g>"
+        yield _text(left + 36, at + 3.8, _shortened(title, 32), anchor="start")
+
+
+def _marker(own: Style, x: float, y: float, radius: float) -> str:
+    place = f"translate({x:.1f} {y:.1f}) scale({radius})"
+    return f'<path d="{MARKERS[own.marker]}" transform="{place}" fill="{own.colour}"/>'
+
+
+def _dash(own: Style) -> str:
+    return f' stroke-dasharray="{" ".join(map(str, own.dash))}"' if own.dash else ""
+
+
+def _line(spots: np.ndarray, *, stairs: bool = False) -> str:
+    pairs = [f"{x:.1f},{y:.1f}" for x, y in spots.tolist()]
+    if not stairs:
+        return "M" + " ".join(pairs)
+    corners = [f"H{x:.1f}V{y:.1f}" for x, y in spots[1:].tolist()]
+    return f"M{pairs[0]}" + "".join(corners)
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    anchor: str = "middle",
+    size: float = 11,
+    more: str = "",
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
+        f'fill="#333" {more}>{escape(text)}</text>'
+    )
+
+
+def _shortened(text: str, most: int) -> str:
+    """Text of a store, not too long and without what XML cannot hold."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -6,6 +6,7 @@ the one that a study chose; without studies, the one with most runs (a setting t
 chosen is repeated), or, of several, the one with the lowest final validation loss.
 """
 
+import dataclasses
 import math
 import shlex
 from collections import defaultdict
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from qlrstudy.report.load import StoredRun
-from qlrstudy.report.statistics import final
+from qlrstudy.report.statistics import Estimate, finals
 from qlrstudy.report.styles import algorithm_order, task_order
 from qlrstudy.spec import Budget
 
@@ -33,15 +34,17 @@ Setting = tuple[tuple[str, float], ...]
 Shape = Setting
 
 
-class Group(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
     """One algorithm with one setting in one place.
 
-    Attributes:
+    Args:
         place: where.
         algorithm: its name.
         setting: hyperparameters by name, the batch's shape among them.
         runs: those that ended by themselves.
         unfinished: how many others there are.
+        finals: what the runs ended with, by quantity (`statistics.finals`).
     """
 
     place: Place
@@ -49,6 +52,7 @@ class Group(NamedTuple):
     setting: Setting
     runs: tuple[StoredRun, ...]
     unfinished: int
+    finals: Mapping[str, Estimate]
 
     @property
     def title(self) -> str:
@@ -89,8 +93,14 @@ class Section(NamedTuple):
     def title(self) -> str:
         """Of the section."""
         scale = [] if self.place.scale == "paper" else [f"{self.place.scale} scale"]
-        shape = [f"{_word(k)} {v:g}" for k, v in self.shape or ()]
+        shape = [shape_words(self.common_shape)] if self.common_shape else []
         return ", ".join([self.task_title, str(self.place.budget), *scale, *shape])
+
+    @property
+    def common_shape(self) -> Shape | None:
+        """Of a batch, where all groups have the same, chosen or not."""
+        shapes = {group.shape for group in self.groups}
+        return shapes.pop() if len(shapes) == 1 else None
 
     @property
     def key(self) -> str:
@@ -98,8 +108,7 @@ class Section(NamedTuple):
         shape = [f"{k}-{v:g}" for k, v in self.shape or ()]
         caveats = ["partial"] if any("partial" in c for c in self.place.caveats) else []
         words = [self.place.task, self.place.scale, str(self.place.budget)]
-        text = "-".join([*words, *shape, *caveats])
-        return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)[:120]
+        return file_name(*words, *shape, *caveats)
 
 
 def groups(runs: Iterable[StoredRun]) -> list[Group]:
@@ -109,11 +118,8 @@ def groups(runs: Iterable[StoredRun]) -> list[Group]:
         place = Place(run.task, run.scale, run.budget, run.caveats)
         setting = tuple(sorted(run.hyperparameters.items()))
         found[place, run.algorithm, setting].append(run)
-    grouped = [
-        Group(*key, _complete(members), sum(not run.complete for run in members))
-        for key, members in found.items()
-    ]
-    return sorted((group for group in grouped if group.runs), key=_order)
+    grouped = [_group(*key, members) for key, members in found.items()]
+    return sorted((group for group in grouped if group), key=_order)
 
 
 def sections(found: Sequence[Group]) -> list[Section]:
@@ -154,7 +160,7 @@ def chosen(
 
     def rank(group: Group) -> tuple[bool, bool, int, float]:
         studies = frozenset[str]().union(*[run.studies for run in group.runs])
-        loss = _final(group, by)
+        loss = final_loss(group, by)
         return study not in studies, not studies, -len(group.runs), loss
 
     return min(candidates, key=rank)
@@ -187,8 +193,32 @@ def command(group: Group) -> str:
     return f'for seed in {loop}; do {" ".join(words)} --seed "$seed"; done'
 
 
-def _complete(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:
-    return tuple(sorted((r for r in runs if r.complete), key=lambda run: run.seed))
+def shape_words(shape: Shape) -> str:
+    """A batch's shape: its size, and the length of its sequences."""
+    return "batch " + " x ".join(f"{value:g}" for _, value in shape)
+
+
+def file_name(*words: str) -> str:
+    """A name that any file can have: letters, digits and dashes, not too many."""
+    text = "-".join(words)
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)[:120]
+
+
+def final_loss(group: Group, quantity: str) -> float:
+    """What its runs ended with, infinite where none has it."""
+    loss = group.finals[quantity].value
+    return loss if math.isfinite(loss) else math.inf
+
+
+def _group(
+    place: Place, algorithm: str, setting: Setting, members: Sequence[StoredRun]
+) -> Group | None:
+    complete = sorted((r for r in members if r.complete), key=lambda run: run.seed)
+    if not complete:
+        return None
+    unfinished = len(members) - len(complete)
+    ends = finals(complete)
+    return Group(place, algorithm, setting, tuple(complete), unfinished, ends)
 
 
 def _order(group: Group) -> tuple:
@@ -201,14 +231,5 @@ def _places(found: Sequence[Group]) -> Iterator[Place]:
     yield from dict.fromkeys(group.place for group in found)
 
 
-def _final(group: Group, quantity: str) -> float:
-    loss = final(group.runs, quantity).value
-    return loss if math.isfinite(loss) else math.inf
-
-
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
-
-
-def _word(name: str) -> str:
-    return {"batch_size": "batch", "sequence_length": "length"}.get(name, name)

@@ -51,6 +51,7 @@ class StoredRun:
         minibatch_loss: the last finite one.
         positions: the path of the parameters, a row for each evaluation, or `None`.
         studies: those that chose this run's setting, and did not just vary it.
+        examples: in the training split; `None` in stores that did not keep it.
     """
 
     name: str
@@ -72,6 +73,7 @@ class StoredRun:
     minibatch_loss: float
     positions: np.ndarray | None
     studies: frozenset[str]
+    examples: int | None
 
     @property
     def complete(self) -> bool:
@@ -147,7 +149,12 @@ def _chosen_by_studies(store: Path, damage: list[Damage]) -> dict[str, list[str]
     found: dict[str, list[str]] = {}
     lists, unread = studies.read_studies(store)
     damage += [Damage(f"studies/{error.path.name}", error.problem) for error in unread]
-    for known in lists.values():
+    for path, known in lists.items():
+        planned = [run for entry in known.entries for run in entry.runs]
+        absent = sum(not (store / run).is_dir() for run in planned)
+        if absent:
+            text = f"{absent} planned runs are absent"
+            damage.append(Damage(f"studies/{path.name}", text))
         for entry in known.entries:
             for run in entry.runs if not entry.point else ():
                 found.setdefault(run, []).append(known.name)
@@ -251,6 +258,7 @@ def _fields(content: Manifest) -> dict[str, Any]:
         "caveats": content.caveats,
         "search": content.search,
         "started": content.started,
+        "examples": content.examples.get("train"),
     }
 
 

@@ -8,19 +8,19 @@ script element that holds it.
 import importlib.resources
 import json
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from qlrstudy.report import profiles, render
-from qlrstudy.report.comparison import QUANTITIES, Compared, verdicts
-from qlrstudy.report.contents import Contents
-from qlrstudy.report.groups import Group, Section, command
-from qlrstudy.report.statistics import Curve, Estimate, final
-from qlrstudy.report.styles import algorithm_order, style
-from qlrstudy.report.sweeps import Sweep
-from qlrstudy.report.tables import Cell, Table, runs_of
+from qlrstudy.report import render
+from qlrstudy.report.charts import Axis, Chart, Series
+from qlrstudy.report.comparison import Compared
+from qlrstudy.report.contents import Contents, Part
+from qlrstudy.report.groups import Group, command
+from qlrstudy.report.ranking import Ranking, Score
+from qlrstudy.report.statistics import Estimate
+from qlrstudy.report.styles import MARKERS, Style, algorithm_order, style
+from qlrstudy.report.tables import Cell, Table, section_results
 
 _SCRIPTS = ("format.js", "elements.js", "scales.js", "chart.js", "views.js", "main.js")
 # Drawn, so that a reader sees no difference to more.
@@ -57,12 +57,14 @@ def data(found: Contents) -> dict[str, Any]:
             "damaged": len(found.loaded.damage),
         },
         "dates": [min(run.started for run in runs), max(run.started for run in runs)],
+        "markers": MARKERS,
         "algorithms": _algorithms(found),
-        "sections": [_section(found, part) for part in found.sections],
-        "profiles": _profiles(found.cells),
+        "sections": [_part(part) for part in found.parts],
+        "ranking": None if found.ranking is None else _ranking(found.ranking),
+        "profile": None if found.profile is None else _chart(found.profile),
         "verdicts": _verdicts(found),
         "tables": [_table(table) for table in found.tables],
-        "missing": found.missing,
+        "warnings": found.warnings,
     }
 
 
@@ -83,34 +85,65 @@ def _inert(content: str) -> str:
 def _algorithms(found: Contents) -> dict[str, Any]:
     titles = {group.algorithm: group.title for group in found.groups}
     return {
-        name: {
-            "title": titles[name],
-            "colour": style(name).colour,
-            "dash": list(style(name).dash),
-            "marker": style(name).marker,
-        }
+        name: {"title": titles[name], **_style(style(name))}
         for name in sorted(titles, key=algorithm_order)
     }
 
 
-def _section(found: Contents, part: Section) -> dict[str, Any]:
-    swept = [sweep for sweep in found.sweeps if sweep.place == part.place]
+def _style(own: Style) -> dict[str, Any]:
+    return {"colour": own.colour, "dash": list(own.dash), "marker": own.marker}
+
+
+def _ranking(found: Ranking) -> dict[str, Any]:
     return {
-        "id": part.key,
-        "title": part.title,
-        "task": part.task_title,
-        "whole": part.shape is None,
-        "caveats": list(part.place.caveats),
-        "groups": [_group(found, group) for group in part.groups],
-        "sweeps": [_sweep(sweep) for sweep in swept] if part.shape is None else [],
-        "table": _table(_results(part)),
+        "reference": found.reference,
+        "referenceTitle": found.reference_title,
+        "contests": [
+            {"section": c.section.key, "task": c.task, "detail": c.detail}
+            for c in found.contests
+        ],
+        "ranks": [
+            {
+                "algorithm": rank.algorithm,
+                "interval": [_number(v) for v in (rank.low, rank.ratio, rank.high)],
+                "text": f"{render.short(rank.ratio)} "
+                f"({render.short(rank.low)} to {render.short(rank.high)})",
+                "best": rank.best,
+                "scores": [
+                    None if score is None else _score(score) for score in rank.scores
+                ],
+            }
+            for rank in found.ranks
+        ],
+        "records": found.records,
     }
 
 
-def _group(found: Contents, group: Group) -> dict[str, Any]:
-    names = ("training_loss", "validation_loss", "test_loss", "test_accuracy")
-    finals = {name: final(group.runs, name) for name in names}
-    finals |= {name: final(group.runs, name) for name in ("step", "training_seconds")}
+def _score(score: Score) -> dict[str, Any]:
+    return {
+        "text": render.short(score.ratio),
+        "loss": render.number(score.loss),
+        "ratio": _number(score.ratio),
+        "shade": round(score.shade, 3),
+        "best": score.best,
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    section = part.section
+    return {
+        "id": section.key,
+        "title": section.title,
+        "task": section.task_title,
+        "detail": section.title.removeprefix(f"{section.task_title}, "),
+        "caveats": list(section.place.caveats),
+        "charts": [_chart(chart) for chart in part.charts if chart.card],
+        "groups": [_group(group) for group in section.groups],
+        "table": _table(section_results(section)),
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
     return {
         "algorithm": group.algorithm,
         "runs": len(group.runs),
@@ -119,80 +152,43 @@ def _group(found: Contents, group: Group) -> dict[str, Any]:
         "seeds": [run.seed for run in group.runs],
         "setting": dict(group.setting),
         "command": command(group),
-        "finals": {name: _estimate(value) for name, value in finals.items()},
-        "evaluations": _curve(found.evaluations[group]),
-        "evolution": _curve(found.evolutions[group]),
     }
 
 
-def _curve(curve: Curve | None) -> dict[str, Any] | None:
-    if curve is None:
-        return None
+def _chart(chart: Chart) -> dict[str, Any]:
     return {
-        "steps": _numbers(curve.steps),
-        "epochs": _numbers(curve.epochs),
-        "seconds": _numbers(curve.seconds),
-        "bands": {
-            name: [_numbers(band.mean), _numbers(band.error)]
-            for name, band in curve.bands.items()
-        },
+        "name": chart.name,
+        "title": chart.title,
+        "card": chart.card,
+        "kind": chart.kind,
+        "x": [_axis(axis) for axis in chart.x],
+        "y": [_axis(axis) for axis in chart.y],
+        "series": [_series(one) for one in chart.series],
+        "background": [[_numbers(c) for c in line.T] for line in chart.background],
     }
 
 
-def _sweep(sweep: Sweep) -> dict[str, Any]:
-    quantities = ("training_loss", "validation_loss", "test_loss")
-    return {
-        "algorithm": sweep.algorithm,
-        "setting": sweep.setting.replace("_", " "),
-        "lines": [
-            {
-                "label": line.shape,
-                "values": list(line.values),
-                "diverged": sum(group.diverged for group in line.groups),
-                "finals": {
-                    name: [_estimate(final(g.runs, name)) for g in line.groups]
-                    for name in quantities
-                },
-            }
-            for line in sweep.lines
-        ],
-    }
+def _axis(axis: Axis) -> dict[str, Any]:
+    own = axis._asdict()
+    del own["printed"]
+    return own | {"ticks": [{"value": v, "text": f"{v:g}"} for v in axis.ticks]}
 
 
-def _profiles(cells: Sequence[profiles.Cell]) -> dict[str, Any] | None:
-    if not cells:
-        return None
-    units = {unit: profiles.ratios(cells, unit) for unit in ("seconds", "steps")}
-    grid = np.geomspace(1.0, profiles.LARGEST_RATIO, 121)
-    return {
-        "cells": [cell.title for cell in cells],
-        "ratios": _numbers(grid),
-        "shares": {
-            unit: {
-                name: _numbers(np.array([profiles.profile(own, r) for r in grid]))
-                for name, own in ratios.items()
-            }
-            for unit, ratios in units.items()
-        },
-        "areas": {
-            unit: {name: profiles.area(own) for name, own in ratios.items()}
-            for unit, ratios in units.items()
-        },
+def _series(one: Series) -> dict[str, Any]:
+    values = {
+        name: {key: _numbers(own) for key, own in getattr(one, name).items()}
+        for name in ("x", "y", "error")
     }
+    own = {"algorithm": one.algorithm, "marks": list(one.marks), "muted": one.muted}
+    own |= values
+    if one.style != style(one.algorithm):
+        own |= {"title": one.title, "style": _style(one.style), "opacity": one.opacity}
+    return own
 
 
 def _verdicts(found: Contents) -> dict[str, int]:
-    words = [verdict.word for verdict in verdicts(found.groups)]
+    words = [verdict.word for verdict in found.verdicts]
     return {word: words.count(word) for word in ("agrees", "explained", "differs")}
-
-
-def _results(part: Section) -> Table:
-    rows = [
-        (group.title, runs_of(group), *[_known(q.of(group.runs)) for q in QUANTITIES])
-        for group in part.groups
-    ]
-    header = ("algorithm", "runs", *[quantity.title for quantity in QUANTITIES])
-    return Table(part.key, f"Final statistics: {part.title}", header, tuple(rows))
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -216,14 +212,6 @@ def _cell(cell: Cell) -> list[Any]:
     value = value.value if isinstance(value, Estimate) else value
     # JSON has no infinity; what is sorted by it comes first or last all the same.
     return [shown, _number(max(-_HUGE, min(_HUGE, value)))]
-
-
-def _known(value: Estimate) -> Estimate | None:
-    return value if math.isfinite(value.value) else None
-
-
-def _estimate(value: Estimate) -> list[float | None]:
-    return [_number(value.value), _number(value.error)]
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

@@ -1,15 +1,41 @@
-"""The tables of performance profiles: over all cells, and cell by cell."""
+"""Who wins: the tables of the ranking and of the performance profiles."""
 
 import math
 from collections.abc import Sequence
 
 from qlrstudy.report import profiles
+from qlrstudy.report.ranking import Ranking
 from qlrstudy.report.tables import Table, runs_of
 
 _NO_CELLS = (
     "no task on which Adam was run with at least three learning rates at one batch "
     "size and budget, so there is no tuned Adam to compare with"
 )
+
+
+def ranks(found: Ranking | None) -> Table:
+    """The ranking, with wins, ties and losses against its reference."""
+    header = ("algorithm", "comparisons", "loss ratio", "from", "to")
+    header += ("best", "wins", "ties", "losses")
+    title = "Ranking by final test loss"
+    if found is None:
+        missing = ("no two algorithms were run on the same task and budget",)
+        return Table("ranking", title, header, (), "", missing)
+    rows = []
+    for rank in found.ranks:
+        own = [score for score in rank.scores if score is not None]
+        best = sum(score.best for score in own)
+        record = found.records[found.reference][rank.algorithm]
+        counts = map(float, (best, *record))
+        interval = rank.ratio, rank.low, rank.high
+        rows.append((rank.title, float(len(own)), *interval, *counts))
+    note = (
+        f"Geometric mean of the final test loss over that of {found.reference_title}, "
+        "at most 100, and its 95 % interval of bootstrap samples over comparisons and "
+        "runs. Best: in how many comparisons it has the least loss, or cannot be told "
+        f"from it. Wins, ties and losses against {found.reference_title}."
+    )
+    return Table("ranking", title, header, tuple(rows), note)
 
 
 def profile_areas(cells: Sequence[profiles.Cell]) -> Table:

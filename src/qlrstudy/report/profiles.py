@@ -19,15 +19,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qlrstudy.report.groups import Group, Place, Shape, by_algorithm, chosen
+from qlrstudy.report.groups import (
+    Group,
+    Place,
+    Shape,
+    by_algorithm,
+    chosen,
+    final_loss,
+    shape_words,
+)
 from qlrstudy.report.load import StoredRun
-from qlrstudy.report.statistics import final
 
 TUNED = "adam"
 LARGEST_RATIO = 4.0
 _FEWEST_RATES = 3
 _PART_OF_BUDGET = 0.75
-_LEAST_LOSS = float(np.finfo(np.float32).eps)
+LEAST_LOSS = float(np.finfo(np.float32).eps)
 
 
 class Method(NamedTuple):
@@ -62,9 +69,8 @@ class Cell(NamedTuple):
     def title(self) -> str:
         """In words."""
         scale = "" if self.place.scale == "paper" else f", {self.place.scale} scale"
-        shape = " x ".join(f"{value:g}" for _, value in self.shape)
         task = next(iter(self.methods.values())).group.runs[0].titles[0]
-        return f"{task}{scale}, {self.place.budget}, batch {shape}"
+        return f"{task}{scale}, {self.place.budget}, {shape_words(self.shape)}"
 
 
 def cells(found: Sequence[Group]) -> list[Cell]:
@@ -74,11 +80,11 @@ def cells(found: Sequence[Group]) -> list[Cell]:
         here = [group for group in found if (group.place, group.shape) == where]
         algorithms = by_algorithm(here)
         rates = algorithms.get(TUNED, [])
-        if len({dict(group.setting)["learning_rate"] for group in rates}) >= (
+        if len({dict(group.setting).get("learning_rate") for group in rates}) >= (
             _FEWEST_RATES
         ):
-            adam = min(rates, key=lambda g: _median_final(g, "validation_loss"))
-            hardest = min(rates, key=lambda g: _median_final(g, "training_loss"))
+            adam = min(rates, key=lambda g: final_loss(g, "validation_loss"))
+            hardest = min(rates, key=lambda g: final_loss(g, "training_loss"))
             made.append(_cell(*where, adam, hardest, algorithms))
     return made
 
@@ -146,11 +152,6 @@ def _cell(
     return Cell(place, shape, target, methods)
 
 
-def _median_final(group: Group, quantity: str) -> float:
-    loss = final(group.runs, quantity).value
-    return loss if math.isfinite(loss) else math.inf
-
-
 def _best_early(run: StoredRun) -> float:
     """The best validation loss in the first part of the budget."""
     axis = {"epochs": "epoch", "steps": "step", "seconds": "training_seconds"}
@@ -168,9 +169,9 @@ def _to_target(group: Group, target: float) -> float:
 
 
 def _ratio(group: Group, adam: Group, quantity: str) -> float:
-    ours, theirs = (_median_final(g, quantity) for g in (group, adam))
+    ours, theirs = (final_loss(g, quantity) for g in (group, adam))
     # Single precision cannot tell lower losses from zero, nor from one another.
-    return max(ours, _LEAST_LOSS) / max(theirs, _LEAST_LOSS)
+    return max(ours, LEAST_LOSS) / max(theirs, LEAST_LOSS)
 
 
 def _cost(group: Group) -> float:

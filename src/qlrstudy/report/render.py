@@ -126,6 +126,13 @@ def number(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:.4g}"
 
 
+def short(ratio: float) -> str:
+    """A ratio with two digits after the point, if it is between 0.01 and 100."""
+    if ratio < 0.01:
+        return "<0.01"
+    return f"{ratio:.2f}" if ratio <= 100 else ">100"
+
+
 def _with_error(estimate: Estimate) -> str:
     if not estimate.error:
         return number(estimate.value)

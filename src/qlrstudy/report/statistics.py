@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from qlrstudy.report.load import StoredRun
 from qlrstudy.spec import Budget
@@ -39,7 +39,7 @@ class Curve(NamedTuple):
 
     Attributes:
         steps, epochs, seconds: the same points, on each of three axes; the two that are
-            not the common one are medians of the runs that have come so far.
+            not the common one are medians of the runs, and never fall.
         bands: by quantity; those that no run has are not in it.
     """
 
@@ -57,12 +57,13 @@ def bootstrap(values: Float[np.ndarray, "runs *points"]) -> Band:
     count = len(values)
     draws = np.random.default_rng(0).integers(count, size=(SAMPLES, count))
     medians = np.median(values[draws], axis=1)
-    # About the first, so that equal medians have no error at all, not a rounded one.
-    apart = medians - medians[0]
-    return Band(medians[0] + apart.mean(axis=0), apart.std(axis=0))
+    # About the first, so that equal medians have no error at all, not a rounded one;
+    # samples last, so that a column is summed the same alone and beside others.
+    apart = np.moveaxis(medians - medians[0], 0, -1).copy()
+    return Band(medians[0] + apart.mean(axis=-1), apart.std(axis=-1))
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float] | np.ndarray) -> Estimate:
     """One number of each run, summed up; runs that have none do not count."""
     known = np.array([value for value in values if np.isfinite(value)])
     if not len(known):
@@ -88,15 +89,25 @@ def last_finite(run: StoredRun) -> dict[str, float]:
     return final | {"minibatch_training_loss": run.minibatch_loss}
 
 
-def final(runs: Sequence[StoredRun], quantity: str) -> Estimate:
-    """What runs ended with, by the name of a field of `Record`."""
-    return estimate([last_finite(run)[quantity] for run in runs])
+def finals(runs: Sequence[StoredRun]) -> dict[str, Estimate]:
+    """What runs ended with, by the name of a field of `Record`.
 
-
-def generalisation_gap(runs: Sequence[StoredRun]) -> Estimate:
-    """Test minus training loss; its error is the sum of both, as in the paper."""
-    test, training = final(runs, "test_loss"), final(runs, "minibatch_training_loss")
-    return Estimate(test.value - training.value, test.error + training.error)
+    `generalisation_gap` is the test loss minus that of the last minibatch; its error is
+    the sum of both, as in the paper.
+    """
+    ends = [last_finite(run) for run in runs]
+    columns = {name: np.array([end[name] for end in ends]) for name in ends[0]}
+    # What every run has is drawn at once, since the draws are the same.
+    shared = [name for name, column in columns.items() if np.isfinite(column).all()]
+    band = bootstrap(np.stack([columns[name] for name in shared], axis=1))
+    found = {
+        name: Estimate(float(band.mean[i]), float(band.error[i]))
+        for i, name in enumerate(shared)
+    }
+    found |= {name: estimate(columns[name]) for name in columns if name not in found}
+    test, training = found["test_loss"], found["minibatch_training_loss"]
+    gap = Estimate(test.value - training.value, test.error + training.error)
+    return found | {"generalisation_gap": gap}
 
 
 def evaluation_curve(runs: Sequence[StoredRun]) -> Curve:
@@ -105,18 +116,14 @@ def evaluation_curve(runs: Sequence[StoredRun]) -> Curve:
     axes = [run.records[axis] for run in runs]
     grid = _grid(axes, even=axis == "training_seconds")
     columns = [name for name in LOSSES + ACCURACIES if _known(runs, name)]
-    bands = {
-        name: bootstrap(
-            np.stack(
-                [
-                    held(run.records[name])[_latest(own, grid)]
-                    for run, own in zip(runs, axes, strict=True)
-                ]
-            )
-        )
+    rows = {
+        name: [
+            held(run.records[name])[_latest(own, grid)]
+            for run, own in zip(runs, axes, strict=True)
+        ]
         for name in columns
     }
-    return _curve(runs, axes, grid, axis, bands)
+    return _curve(runs, grid, axis, rows)
 
 
 def evolution_curve(runs: Sequence[StoredRun]) -> Curve | None:
@@ -128,15 +135,15 @@ def evolution_curve(runs: Sequence[StoredRun]) -> Curve | None:
     axis = "training_seconds" if seconds else "step"
     axes = [_of_steps(run, axis) for run in runs]
     grid = _grid(axes, even=seconds)
-    bands = {}
-    for name in ("step_size", "damping"):
-        rows = [
+    rows = {
+        name: [
             held(getattr(run, name))[_latest(own, grid)]
             for run, own in zip(runs, axes, strict=True)
         ]
-        if np.isfinite(rows).any():
-            bands[name] = bootstrap(np.stack(rows))
-    return _curve(runs, axes, grid, axis, bands) if bands else None
+        for name in ("step_size", "damping")
+    }
+    known = {name: own for name, own in rows.items() if np.isfinite(own).any()}
+    return _curve(runs, grid, axis, known) if known else None
 
 
 def _axis_name(budget: Budget) -> str:
@@ -171,29 +178,27 @@ def _of_steps(run: StoredRun, axis: str) -> np.ndarray:
 
 def _curve(
     runs: Sequence[StoredRun],
-    axes: Sequence[np.ndarray],
     grid: np.ndarray,
     axis: str,
-    bands: Mapping[str, Band],
+    rows: Mapping[str, Sequence[np.ndarray]],
 ) -> Curve:
+    """The bands of all quantities, from a row for each run, and the three axes."""
+    means, errors = bootstrap(np.stack([np.stack(own) for own in rows.values()], 1))
+    bands = {name: Band(means[i], errors[i]) for i, name in enumerate(rows)}
     at = {
-        name: _median_of_those_there(runs, axes, grid, axis, name)
+        name: grid if name == axis else _median_axis(runs, grid, axis, name)
         for name in ("step", "epoch", "training_seconds")
     }
     return Curve(at["step"], at["epoch"], at["training_seconds"], bands)
 
 
-def _median_of_those_there(
-    runs: Sequence[StoredRun],
-    axes: Sequence[np.ndarray],
-    grid: np.ndarray,
-    axis: str,
-    name: str,
+def _median_axis(
+    runs: Sequence[StoredRun], grid: np.ndarray, axis: str, name: str
 ) -> np.ndarray:
-    if name == axis:
-        return grid
-    rows = np.stack(
-        [np.interp(grid, run.records[axis], run.records[name]) for run in runs]
-    )
-    there: Bool[np.ndarray, "runs points"] = np.stack([own[-1] >= grid for own in axes])
-    return np.nanmedian(np.where(there, rows, np.nan), axis=0)
+    """How far the median run has come on another axis.
+
+    A run that has ended stays where it is, as its losses do: without it the median
+    would fall back where a slow one ends.
+    """
+    rows = [np.interp(grid, run.records[axis], run.records[name]) for run in runs]
+    return np.median(rows, axis=0)

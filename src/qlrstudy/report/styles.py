@@ -1,26 +1,65 @@
 """One title, colour, dash and marker for each algorithm, in every figure and the page.
 
 Colours are after Okabe and Ito, which colour-blind people can tell apart, without their
-yellow and black and with the light ones darkened, so that each stands out on a white
-and on a dark page; where a family shares one, dash and marker tell its members apart,
-in grey too. A name that is not listed gets a style from its own
-letters, so that it is the same in each report.
+yellow and with the light ones darkened, so that each stands out on a white and on a
+dark page; Adam, which all are compared with, has the colour of the text. Where a family
+shares one, dash and marker tell its members apart, in grey too. A name that is not
+listed gets a style from its own letters, so that it is the same in each report.
 """
 
 import hashlib
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 BLUE, SKY, GREEN, ORANGE = "#0072B2", "#2E9BD6", "#009E73", "#C78500"
 VERMILLION, PURPLE, GREY, OLIVE = "#D55E00", "#CC79A7", "#808080", "#949430"
+# Black on paper, the text's colour on the page.
+INK = "currentColor"
 _COLOURS = (BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE, GREY, OLIVE)
 
-# In points, as SVG and matplotlib both have them: solid, dashed, dotted, mixed.
+# In pixels: solid, dashed, dotted, mixed.
 _SOLID: tuple[float, ...] = ()
 _DASHED, _DOTTED, _MIXED = (6.0, 2.5), (1.5, 2.0), (7.0, 2.0, 1.5, 2.0)
 _DASHES = (_SOLID, _DASHED, _DOTTED, _MIXED)
 
-# By matplotlib's names; the page draws the same shapes.
-MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "<", ">", "p", "h")
+
+def _outline(points: Iterable[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.3g},{y:.3g}" for x, y in points) + "Z"
+
+
+def _corners(radii: tuple[float, ...], turn: float) -> str:
+    """A closed line whose corners lie at these distances, evenly around."""
+    angles = [math.radians(turn) + math.tau * i / len(radii) for i in range(len(radii))]
+    pairs = zip(radii, angles, strict=True)
+    return _outline((r * math.sin(a), -r * math.cos(a)) for r, a in pairs)
+
+
+def _cross(turn: float) -> str:
+    """Two bars: three corners for each arm's end, and one between the arms."""
+    near, far = 0.42 * math.sqrt(2), math.hypot(1, 0.42)
+    half = math.degrees(math.atan(0.42))
+    angles = [turn + 90 * arm + a for arm in range(4) for a in (-half, half, 45)]
+    radii = [far, far, near] * 4
+    pairs = zip(radii, map(math.radians, angles), strict=True)
+    return _outline((r * math.sin(a), -r * math.cos(a)) for r, a in pairs)
+
+
+# Shapes of a marker by name, as SVG paths about the origin, of radius 1 or so.
+MARKERS = {
+    "o": "M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0Z",
+    "s": _corners((1.15,) * 4, 45),
+    "^": _corners((1.25,) * 3, 0),
+    "v": _corners((1.25,) * 3, 180),
+    "D": _corners((1.2,) * 4, 0),
+    "P": _cross(0),
+    "X": _cross(45),
+    "*": _corners((1.35, 0.6) * 5, 0),
+    "<": _corners((1.25,) * 3, 270),
+    ">": _corners((1.25,) * 3, 90),
+    "p": _corners((1.15,) * 5, 0),
+    "h": _corners((1.15,) * 6, 0),
+}
 
 
 class Style(NamedTuple):
@@ -28,7 +67,7 @@ class Style(NamedTuple):
 
     Attributes:
         title: where the store has none.
-        colour: as `#rrggbb`.
+        colour: as `#rrggbb`, or `INK`.
         dash: lengths of strokes and gaps; none for a solid line.
         marker: one of `MARKERS`.
     """
@@ -43,7 +82,7 @@ class Style(NamedTuple):
 ALGORITHMS = {
     "sgd-minimal": Style("SGD Minimal", GREY, _SOLID, "P"),
     "sgd-full": Style("SGD Full", GREY, _DASHED, "X"),
-    "adam": Style("Adam", BLUE, _SOLID, "s"),
+    "adam": Style("Adam", INK, _SOLID, "s"),
     "adam-untuned": Style("Adam (Untuned)", SKY, _DASHED, "s"),
     "adam-tuned-epsilon": Style("Adam (Tuned ε)", BLUE, _DOTTED, "D"),
     "kfac": Style("K-FAC", GREEN, _SOLID, "^"),
@@ -93,7 +132,7 @@ def style(algorithm: str) -> Style:
         algorithm,
         _COLOURS[digits[0] % len(_COLOURS)],
         _DASHES[digits[1] % len(_DASHES)],
-        MARKERS[digits[2] % len(MARKERS)],
+        list(MARKERS)[digits[2] % len(MARKERS)],
     )
 
 

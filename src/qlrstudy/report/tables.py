@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 from qlrstudy import paper
 from qlrstudy.report.comparison import (
     QUANTITIES,
-    STUDIES,
     Compared,
+    Comparison,
     Study,
-    compared,
-    study_groups,
+    Verdict,
     titled,
-    verdicts,
 )
 from qlrstudy.report.groups import Group, Section
-from qlrstudy.report.statistics import Estimate, final
+from qlrstudy.report.statistics import LOSSES, Estimate
 from qlrstudy.report.sweeps import Sweep
 
 Cell = str | float | Estimate | Compared | None
@@ -42,16 +40,13 @@ class Table(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
-def results(found: Sequence[Group], study: Study) -> Table:
+def results(compared: Sequence[Comparison], study: Study) -> Table:
     """Final statistics beside the paper's."""
-    groups = study_groups(found, study)
+    own = [row for row in compared if row.study == study]
     header = ("task", "algorithm", "runs", *[q.title for q in QUANTITIES])
     rows = [
-        (
-            *_who(group),
-            *[_shown(compared(group, quantity, study)) for quantity in QUANTITIES],
-        )
-        for group in groups
+        (*_who(row.group), *[_shown(row.numbers[quantity]) for quantity in QUANTITIES])
+        for row in own
     ]
     return Table(
         study.name.replace("_", "-"),
@@ -64,16 +59,23 @@ def results(found: Sequence[Group], study: Study) -> Table:
         "of the whole training split. Our time is of training alone, the paper's holds "
         "an evaluation after each step. A run that diverged counts with its last "
         "finite values.",
-        tuple(_lacking(study, groups)),
+        tuple(_lacking(study, [row.group for row in own])),
     )
 
 
-def other_results(parts: Sequence[Section], found: Sequence[Group]) -> Table:
+def section_results(part: Section) -> Table:
+    """Final statistics of one section."""
+    header = ("algorithm", "runs", *[q.title for q in QUANTITIES])
+    rows = [(group.title, runs_of(group), *_finals(group)) for group in part.groups]
+    return Table(part.key, f"Final statistics: {part.title}", header, tuple(rows))
+
+
+def other_results(parts: Sequence[Section], compared: Sequence[Comparison]) -> Table:
     """Final statistics of what the paper has no table of."""
-    known = {group for study in STUDIES for group in study_groups(found, study)}
+    known = {row.group for row in compared}
     header = ("task", "algorithm", "runs", *[q.title for q in QUANTITIES])
     rows = [
-        (part.title, *_who(group)[1:], *[_known(q.of(group.runs)) for q in QUANTITIES])
+        (part.title, group.title, runs_of(group), *_finals(group))
         for part in parts
         for group in part.groups
         if group not in known
@@ -89,7 +91,7 @@ def other_results(parts: Sequence[Section], found: Sequence[Group]) -> Table:
     )
 
 
-def reproduction(found: Sequence[Group]) -> Table:
+def reproduction(found: Sequence[Verdict]) -> Table:
     """For each number that the paper has too: agrees, differs, or is explained."""
     rows = [
         (
@@ -102,7 +104,7 @@ def reproduction(found: Sequence[Group]) -> Table:
             verdict.word,
             "" if (why := verdict.explanation) is None else f"{why.text} ({why.link})",
         )
-        for verdict in verdicts(found)
+        for verdict in found
     ]
     header = ("study", "task", "algorithm", "runs", "quantity", "ours", "paper")
     missing = () if rows else ("no run with a task, scale and budget of the paper's",)
@@ -174,9 +176,7 @@ def sensitivity(swept: Sequence[Sweep]) -> Table:
             value,
             line.shape,
             runs_of(group),
-            final(group.runs, "training_loss"),
-            final(group.runs, "validation_loss"),
-            final(group.runs, "test_loss"),
+            *[group.finals[name] for name in LOSSES],
         )
         for sweep in swept
         for line in sweep.lines
@@ -206,8 +206,10 @@ def runs_of(group: Group) -> str:
     return f"{len(group.runs)}" + (f" ({', '.join(extra)})" if extra else "")
 
 
-def _known(value: Estimate) -> Estimate | None:
-    return value if math.isfinite(value.value) else None
+def _finals(group: Group) -> Iterator[Estimate | None]:
+    for quantity in QUANTITIES:
+        value = group.finals[quantity.ours]
+        yield value if math.isfinite(value.value) else None
 
 
 def _shown(both: Compared) -> Cell:

@@ -4,8 +4,8 @@ const MARGIN = { left: 66, right: 14, top: 12, bottom: 44 };
 const KEYS = "Drag to zoom, double-click to reset. With the keyboard: arrows move the cursor, + and − zoom, 0 resets.";
 
 class Chart {
-  // spec: {name, title, xLabel, yLabel, xKind, yKind, points, stairs, capped, xTicks, series}
-  // series: [{algorithm, title, style, x, y, e, labels}], all arrays of one length
+  // spec: {name, title, kind, x, y, xKind, yKind, series, background}, where x and y are axes as Python made them
+  // series: [{algorithm, title, style, opacity, muted, marks, x, y, e}], all arrays of one length
   constructor(height) {
     this.height = height;
     this.zoom = null;
@@ -35,14 +35,15 @@ class Chart {
     this.loud = algorithm;
     for (const group of this.plot.querySelectorAll("g.series")) {
       group.classList.toggle("dim", algorithm !== null && group.dataset.algorithm !== algorithm);
+      group.classList.toggle("loud", group.dataset.algorithm === algorithm);
     }
   }
 
   table() {
     const { spec } = this;
-    const rows = [["algorithm", "label", spec.xLabel, spec.yLabel, "error"]];
+    const rows = [["algorithm", spec.x.label, spec.y.label, "error"]];
     for (const one of spec.series) {
-      one.x.forEach((x, i) => rows.push([one.title, one.labels?.[i] ?? "", x, one.y[i], one.e?.[i] ?? null]));
+      one.x.forEach((x, i) => rows.push([one.title, x, one.y[i], one.e?.[i] ?? null]));
     }
     return commaSeparated(rows);
   }
@@ -50,21 +51,26 @@ class Chart {
   domains() {
     const { spec } = this;
     const fits = (kind, value) => value !== null && (kind !== "log" || value > 0);
-    const xs = spec.series.flatMap((one) => one.x.filter((x, i) => fits(spec.xKind, x) && fits(spec.yKind, one.y[i])));
-    const ends = (y, e) => (spec.points && e ? [y, y - e, y + e] : [y]);
+    const xs = spec.series.flatMap((one) => one.x.filter((x, i) => fits(spec.xKind, x) && one.y[i] !== null));
+    const ends = (y, e) => (this.pointed && e ? [y, y - e, y + e] : [y]);
     const ys = spec.series.flatMap((one) => one.y.flatMap((y, i) => (y !== null && fits(spec.xKind, one.x[i]) ? ends(y, one.e?.[i]) : []))).filter((y) => fits(spec.yKind, y));
-    let [x, y] = [extent(xs), extent(ys)];
-    if (!x || !y) return null;
-    if (spec.capped) y = [y[0], Math.min(y[1], Math.max(this.cap(), y[0]))];
-    const room = spec.points ? 0.07 : 0.04;
-    return { x: spec.points || spec.xKind === "log" ? padded(spec.xKind, x, spec.stairs ? 0 : room) : [x[0], x[1] || 1], y: padded(spec.yKind, y, room) };
+    const room = this.pointed ? 0.07 : 0.04;
+    const [x, y] = [this.domain(spec.x, spec.xKind, xs, this.pointed || spec.xKind === "log" ? room : 0), this.domain(spec.y, spec.yKind, ys, room)];
+    return x && y ? { x, y } : null;
   }
 
-  cap() {
-    // A run that diverged must not crush the others: it leaves the plot at the top.
-    const known = this.spec.series.map((one) => one.y.filter((value) => value !== null)).filter((y) => y.length);
-    const ends = known.map((y) => y.at(-1)).sort((a, b) => a - b);
-    return Math.max(...known.map((y) => y[0]), 10 * ends[Math.floor(ends.length / 2)]);
+  // What is shown of an axis: all there is of the series that are switched on, but within what Python allows.
+  domain(axis, kind, values, room) {
+    if (axis.fixed) return [axis.least, axis.most];
+    const all = extent(values);
+    if (!all) return null;
+    const low = kind === "log" && axis.least !== null ? Math.max(all[0], axis.least) : all[0];
+    const ends = [low, Math.max(low, axis.most === null ? all[1] : Math.min(all[1], axis.most))];
+    return room ? padded(kind, ends, room) : [ends[0], ends[1] || 1];
+  }
+
+  get pointed() {
+    return this.spec.kind === "points" || this.spec.kind === "sweep";
   }
 
   draw() {
@@ -79,13 +85,15 @@ class Chart {
     this.x = makeScale(this.spec.xKind, domains.x, [MARGIN.left, right]);
     this.y = makeScale(this.spec.yKind, domains.y, [bottom, MARGIN.top]);
     const clip = `clip-${this.spec.name}`;
-    const area = shape("g", { "clip-path": `url(#${clip})` }, ...this.spec.series.map((one) => this.drawSeries(one)));
+    const behind = this.spec.background.map(([xs, ys]) => shape("path", { class: "behind", d: this.line(xs.map((x, i) => ({ x: this.x(x), y: this.y(ys[i]) }))) }));
+    const area = shape("g", { "clip-path": `url(#${clip})` }, ...behind, ...this.spec.series.map((one) => this.drawSeries(one)).reverse());
+    const cuts = this.spec.series.flatMap((one) => this.drawCuts(one, MARGIN.top, bottom));
     this.cursor = shape("line", { class: "cursor", y1: MARGIN.top, y2: bottom, visibility: "hidden" });
     this.box = shape("rect", { class: "box", visibility: "hidden" });
     this.svg = shape("svg", { viewBox: `0 0 ${width} ${this.height}`, height: this.height, tabindex: 0, role: "application",
-      "aria-roledescription": "plot", "aria-label": `${this.spec.title}: ${this.spec.yLabel} against ${this.spec.xLabel}. ${KEYS}` },
+      "aria-roledescription": "plot", "aria-label": `${this.spec.title}: ${this.spec.y.label} against ${this.spec.x.label}. ${KEYS}` },
       shape("defs", {}, shape("clipPath", { id: clip }, shape("rect", { x: MARGIN.left, y: MARGIN.top, width: right - MARGIN.left, height: bottom - MARGIN.top }))),
-      ...this.drawAxes(width), area, this.cursor, this.box);
+      ...this.drawAxes(width), area, ...cuts, this.cursor, this.box);
     this.listen();
     const focused = this.plot.contains(document.activeElement);
     this.plot.replaceChildren(this.svg, this.tip);
@@ -95,63 +103,68 @@ class Chart {
 
   drawAxes(width) {
     const [right, bottom, parts] = [width - MARGIN.right, this.height - MARGIN.bottom, []];
-    const xMarks = this.spec.xTicks && !this.zoom ? this.spec.xTicks : ticks(this.spec.xKind, this.x.domain, Math.max(3, Math.floor(width / 110)));
+    const xMarks = this.spec.x.ticks.length && !this.zoom ? this.spec.x.ticks : ticks(this.spec.xKind, this.x.domain, Math.max(3, Math.floor(width / 110)));
     for (const mark of xMarks) {
       const at = this.x(mark.value);
       parts.push(shape("line", { class: "grid", x1: at, x2: at, y1: MARGIN.top, y2: bottom }));
       parts.push(shape("text", { x: at, y: bottom + 17, "text-anchor": "middle" }, mark.text));
     }
-    const yMarks = this.spec.yTicks ?? ticks(this.spec.yKind, this.y.domain, 6);
-    for (const mark of yMarks) {
+    for (const mark of ticks(this.spec.yKind, this.y.domain, 6)) {
       const at = this.y(mark.value);
       parts.push(shape("line", { class: "grid", x1: MARGIN.left, x2: right, y1: at, y2: at }));
       parts.push(shape("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, mark.text));
     }
-    for (const { value, text } of this.spec.rows ?? []) {
-      parts.push(shape("text", { class: "label", x: MARGIN.left + 4, y: this.y(value) - 12 }, text));
-    }
     parts.push(shape("line", { class: "axis", x1: MARGIN.left, x2: right, y1: bottom, y2: bottom }));
-    parts.push(shape("text", { class: "label", x: (MARGIN.left + right) / 2, y: this.height - 8, "text-anchor": "middle" }, this.spec.xLabel));
+    parts.push(shape("text", { class: "label", x: (MARGIN.left + right) / 2, y: this.height - 8, "text-anchor": "middle" }, this.spec.x.label));
     const middle = (MARGIN.top + bottom) / 2;
-    parts.push(shape("text", { class: "label", x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, this.spec.yLabel));
+    parts.push(shape("text", { class: "label", x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, this.spec.y.label));
     return parts;
   }
 
   drawSeries(one) {
-    const group = shape("g", { class: "series", "data-algorithm": one.algorithm });
+    const group = shape("g", { class: one.muted ? "series muted" : "series", "data-algorithm": one.algorithm });
+    group.style.setProperty("--own", one.style.colour);
     const spots = this.spots(one);
-    const colour = one.style.colour;
-    if (!this.spec.points) {
+    const colour = "currentColor"; // of the group: its own, or grey while it is muted
+    if (this.spec.kind === "curves") {
       const band = this.band(spots);
       if (band) group.append(shape("path", { class: "band", d: band, fill: colour, "fill-opacity": 0.16 }));
     }
-    if (!this.spec.points || this.spec.joined) {
+    if (this.spec.kind !== "points") {
       group.append(shape("path", { class: "curve", d: this.line(spots), stroke: colour, "stroke-dasharray": one.style.dash.join(" ") || null, "stroke-opacity": one.opacity ?? null }));
     }
-    const every = this.spec.points ? 1 : Math.max(1, Math.floor(spots.length / 6));
-    const marks = spots.filter((_, i) => i % every === 0 || i === spots.length - 1);
-    for (const spot of marks) {
-      if (this.spec.points && spot.e) {
+    const marks = new Set(one.marks);
+    for (const spot of this.pointed ? spots : spots.filter((spot) => marks.has(spot.place))) {
+      if (this.pointed && spot.e) {
         const [low, high] = [this.pixel(this.y, spot.value - spot.e, spot.value), this.pixel(this.y, spot.value + spot.e, spot.value)];
         group.append(shape("line", { x1: spot.x, x2: spot.x, y1: low, y2: high, stroke: colour, "stroke-width": 1.5 }));
       }
-      group.append(shape("path", { class: "mark", d: MARKERS[one.style.marker](this.spec.points ? 5.5 : 3.6), transform: `translate(${spot.x.toFixed(1)} ${spot.y.toFixed(1)})`, fill: colour, "fill-opacity": one.opacity ?? null }));
+      group.append(marker({ ...one.style, colour }, spot.x, spot.y, this.pointed ? 5.5 : 3.6, one.opacity ?? null));
     }
     return group;
+  }
+
+  // Triangles at the edge wherever a series leaves the plot.
+  drawCuts(one, top, bottom) {
+    const [low, high] = extent(this.x.range);
+    const spots = this.spots(one).filter((spot) => spot.x >= low - 0.5 && spot.x <= high + 0.5);
+    const side = (spot) => (spot === undefined ? 0 : spot.y < top - 0.5 ? 1 : spot.y > bottom + 0.5 ? -1 : 0);
+    return spots.filter((spot, i) => side(spot) && side(spot) !== side(spots[i - 1])).map((spot) => shape("path", { class: "cut", fill: one.style.colour,
+      d: `M${spot.x.toFixed(1)},${(side(spot) > 0 ? top : bottom) - 7 * side(spot)}l4.5,${7 * side(spot)}h-9Z` }, shape("title", {}, `${one.title} goes on beyond the plot`)));
   }
 
   spots(one) {
     const spots = [];
     one.x.forEach((x, i) => {
       const y = one.y[i];
-      if (x === null || y === null || (this.spec.xKind === "log" && x <= 0) || (this.spec.yKind === "log" && y <= 0)) return;
-      spots.push({ x: this.x(x), y: this.y(y), value: y, e: one.e?.[i] ?? 0 });
+      if (x === null || y === null || (this.spec.xKind === "log" && x <= 0)) return;
+      spots.push({ x: this.x(x), y: this.pixel(this.y, y, this.y.domain[0]), value: y, e: one.e?.[i] ?? 0, place: i });
     });
     return spots;
   }
 
   line(spots) {
-    const corner = (spot, i) => (this.spec.stairs && i ? `H${spot.x.toFixed(1)}V${spot.y.toFixed(1)}` : `${i ? "L" : "M"}${spot.x.toFixed(1)},${spot.y.toFixed(1)}`);
+    const corner = (spot, i) => (this.spec.kind === "stairs" && i ? `H${spot.x.toFixed(1)}V${spot.y.toFixed(1)}` : `${i ? "L" : "M"}${spot.x.toFixed(1)},${spot.y.toFixed(1)}`);
     return spots.map(corner).join("");
   }
 
@@ -222,7 +235,7 @@ class Chart {
     this.zoom = zoom;
     this.hideCursor();
     this.draw();
-    say(zoom ? `Zoomed: ${this.spec.xLabel} from ${formatNumber(zoom.x[0], 3)} to ${formatNumber(zoom.x[1], 3)}.` : "Zoom reset.");
+    say(zoom ? `Zoomed: ${this.spec.x.label} from ${formatNumber(zoom.x[0], 3)} to ${formatNumber(zoom.x[1], 3)}.` : "Zoom reset.");
   }
 
   zoomBy(factor) {
@@ -252,10 +265,11 @@ class Chart {
     const right = this.plot.clientWidth - MARGIN.right;
     if (x < MARGIN.left || x > right) return this.hideCursor();
     this.at = x;
-    const near = this.spec.points && !this.spec.joined ? this.nearPoints(x, y) : this.nearCurves(x);
+    const single = this.spec.kind === "points" || this.spec.kind === "path";
+    const near = single ? this.nearPoints(x, y) : this.nearCurves(x);
     if (!near.length) return this.hideCursor();
-    if (!this.spec.points || this.spec.joined) fill(this.cursor, { x1: x, x2: x, visibility: "visible" }, []);
-    const heading = this.spec.points && !this.spec.joined ? near[0].heading : `${this.spec.xLabel} ${formatNumber(this.x.invert(x), 3)}`;
+    if (!single) fill(this.cursor, { x1: x, x2: x, visibility: "visible" }, []);
+    const heading = single ? near[0].heading : `${this.spec.x.label} ${formatNumber(this.x.invert(x), 3)}`;
     const rows = near.map((one) => element("tr", {}, element("td", {}, swatch(one.style)), element("td", {}, one.title), element("td", {}, formatEstimate(one.value, one.error))));
     this.tip.replaceChildren(element("p", {}, heading), element("table", {}, ...rows));
     this.tip.hidden = false;
@@ -283,8 +297,7 @@ class Chart {
       one.x.forEach((value, i) => {
         if (value === null || one.y[i] === null) return;
         const away = Math.hypot(this.x(value) - x, this.y(one.y[i]) - y);
-        if (away < 24) near.push({ away, style: one.style, title: one.title, heading: one.labels?.[i] ?? `${this.spec.xLabel} ${formatNumber(value)}`,
-          value: this.spec.told === "x" ? value : one.y[i], error: this.spec.told === "x" ? null : one.e?.[i] });
+        if (away < 24) near.push({ away, style: one.style, title: one.title, heading: `${this.spec.x.label} ${formatNumber(value, 3)}`, value: one.y[i], error: one.e?.[i] });
       });
     }
     return near.sort((a, b) => a.away - b.away).slice(0, 6);

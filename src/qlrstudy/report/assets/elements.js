@@ -57,46 +57,15 @@ function copy(pre, text) {
   else select(); // without the right to copy, the reader's own Ctrl-C does
 }
 
-const MARKERS = {
-  o: (r) => circle(r), s: (r) => polygon(4, r * 1.15, 45), D: (r) => polygon(4, r * 1.2, 0),
-  "^": (r) => polygon(3, r * 1.25, 0), v: (r) => polygon(3, r * 1.25, 180), "<": (r) => polygon(3, r * 1.25, 270),
-  ">": (r) => polygon(3, r * 1.25, 90), p: (r) => polygon(5, r * 1.15, 0), h: (r) => polygon(6, r * 1.15, 0),
-  "*": (r) => star(r * 1.35), P: (r) => cross(r, 0), X: (r) => cross(r, 45),
-};
-
-function circle(r) {
-  return `M${-r},0a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0Z`;
-}
-
-function outline(points) {
-  return `M${points.map(([x, y]) => `${x.toFixed(2)},${y.toFixed(2)}`).join("L")}Z`;
-}
-
-function turned(angle, radius) {
-  const radians = (angle * Math.PI) / 180;
-  return [radius * Math.sin(radians), -radius * Math.cos(radians)];
-}
-
-function polygon(corners, radius, start) {
-  return outline(Array.from({ length: corners }, (_, i) => turned(start + (360 * i) / corners, radius)));
-}
-
-function star(radius) {
-  return outline(Array.from({ length: 10 }, (_, i) => turned(36 * i, i % 2 ? radius * 0.45 : radius)));
-}
-
-function cross(radius, angle) {
-  const arm = radius * 0.42;
-  const corners = [[-arm, -radius], [arm, -radius], [arm, -arm], [radius, -arm], [radius, arm], [arm, arm], [arm, radius], [-arm, radius], [-arm, arm], [-radius, arm], [-radius, -arm], [-arm, -arm]];
-  const [sine, cosine] = [Math.sin((angle * Math.PI) / 180), Math.cos((angle * Math.PI) / 180)];
-  return outline(corners.map(([x, y]) => [x * cosine - y * sine, x * sine + y * cosine]));
+function marker(style, x, y, radius, opacity = null) {
+  return shape("path", { class: "mark", d: DATA.markers[style.marker], transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${radius})`, fill: style.colour, "fill-opacity": opacity });
 }
 
 function swatch(style) {
   const dash = style.dash.join(" ") || null;
   return shape("svg", { width: 30, height: 14, viewBox: "0 0 30 14", "aria-hidden": "true" },
     shape("line", { x1: 1, x2: 29, y1: 7, y2: 7, stroke: style.colour, "stroke-width": 2, "stroke-dasharray": dash }),
-    shape("path", { d: MARKERS[style.marker](4), transform: "translate(15 7)", fill: style.colour }));
+    marker(style, 15, 7, 4));
 }
 
 function dataTable(table, decorate = null) {
@@ -126,8 +95,11 @@ function dataTable(table, decorate = null) {
     } })));
   }
   if (table.csv) tools.append(button("Download CSV", () => download(`${table.name}.csv`, table.csv)));
-  return element("div", {}, tools, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.title },
-    element("table", { class: "data" }, element("caption", { class: "unseen" }, table.title), element("thead", {}, header), body)));
+  return element("div", {}, tools, scrolled(table.title, element("table", { class: "data" }, element("caption", { class: "unseen" }, table.title), element("thead", {}, header), body)));
+}
+
+function scrolled(title, table) {
+  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, table);
 }
 
 function compareCells(a, b) {

@@ -1,16 +1,14 @@
 // Which view is shown, and the theme.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const VIEWS = new Map([["overview", overview], ...DATA.sections.map((section) => [section.id, () => sectionView(section)]), ["tables", tablesView], ["missing", missingView]]);
+const VIEWS = new Map([["overview", overview], ...DATA.sections.map((section) => [section.id, () => sectionView(section)]), ["tables", tablesView], ["mind", warningsView]]);
 
 function navigation() {
-  const link = (id, text, small) => element("li", {}, element("a", { href: `#${id}` }, text, small ? element("small", {}, small) : null));
-  const tasks = DATA.sections.map((section) => {
-    const rest = section.title.startsWith(`${section.task}, `) ? section.title.slice(section.task.length + 2) : section.title;
-    return link(section.id, section.task, rest);
-  });
+  const link = (id, text) => element("li", {}, element("a", { href: `#${id}` }, text));
+  const tasks = [...Map.groupBy(DATA.sections, (section) => section.task)].map(([task, own]) => element("li", {}, element("span", { class: "task" }, task),
+    element("ul", {}, ...own.map((section) => link(section.id, section.detail)))));
   document.getElementById("views").append(element("ul", {}, link("overview", "Overview")), element("p", {}, "Tasks"), element("ul", {}, ...tasks),
-    element("p", {}, "More"), element("ul", {}, link("tables", "All tables"), link("missing", `What is missing (${DATA.missing.length})`)));
+    element("p", {}, "More"), element("ul", {}, link("tables", "All tables"), link("mind", `What to mind (${DATA.warnings.length})`)));
 }
 
 function show() {
@@ -21,8 +19,10 @@ function show() {
   main.replaceChildren(...VIEWS.get(name)());
   main.dataset.view = name;
   for (const link of document.querySelectorAll("#views a")) {
-    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.hash === `#${name}`) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else link.removeAttribute("aria-current");
   }
   document.title = `${main.querySelector("h1").textContent} – AdamQLR study`;
   scrollTo(0, 0);

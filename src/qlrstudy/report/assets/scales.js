@@ -7,6 +7,7 @@ function makeScale(kind, domain, range) {
   const scale = (value) => range[0] + ((forward(value) - low) / (high - low || 1)) * (range[1] - range[0]);
   scale.invert = (pixel) => back(low + ((pixel - range[0]) / (range[1] - range[0])) * (high - low));
   scale.domain = domain;
+  scale.range = range;
   scale.kind = kind;
   return scale;
 }

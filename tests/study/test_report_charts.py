@@ -1,0 +1,124 @@
+"""What is drawn: that no loss, spike or cell is lost or invented, in figures too."""
+
+import math
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from qlrstudy.report.charts import Axis, Chart, Series, muted, profile_chart
+from qlrstudy.report.contents import contents
+from qlrstudy.report.figures import svg
+from qlrstudy.report.groups import groups
+from qlrstudy.report.load import load
+from qlrstudy.report.profiles import LEAST_LOSS, cells
+from qlrstudy.report.scales import Scale, fitted
+from qlrstudy.report.styles import style
+from report_cases import small_study, write_run
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def _chart(*curves, least=None, most=None) -> Chart:
+    series = tuple(
+        Series(name, name, style(name), {"steps": np.arange(len(y))}, {"loss": y})
+        for name, y in zip("abcdef", map(np.array, curves), strict=False)
+    )
+    axes = Axis("steps", "steps"), Axis("loss", "loss", True, least, most)
+    return Chart("name", "title", "card", "curves", axes[:1], axes[1:], series)
+
+
+def _cuts(chart: Chart) -> int:
+    return svg(chart).count('class="cut"')
+
+
+def test_a_curve_that_leaves_the_picture_is_marked_wherever_it_does():
+    assert _cuts(_chart([1.0, 0.5, 0.2], [1.0, 2.0, 0.1], most=4.0)) == 0
+    assert _cuts(_chart([1.0, 9.0, 9.0, 0.2, 9.0, 0.1], most=4.0)) == 2
+    # A loss of zero has no logarithm: it leaves below.
+    assert _cuts(_chart([1.0, 0.1, 0.0], [1.0, 0.5, 0.4], least=LEAST_LOSS)) == 1
+
+
+def test_a_loss_of_zero_keeps_the_axis_logarithmic(tmp_path):
+    write_run(tmp_path, losses=(1.0, 0.1, 0.0), algorithm="kfac")
+    write_run(tmp_path, losses=(1.0, 0.5, 0.4))
+    found = contents(tmp_path)
+    charts = {chart.name.rsplit("-", 1)[1]: chart for chart in found.charts}
+    for kind in ("loss", "cost"):
+        assert all(axis.log for axis in charts[kind].y)
+        assert _cuts(charts[kind]) > 0
+    assert found.ranking is not None
+    first = found.ranking.ranks[0]
+    assert first.algorithm == "kfac" and math.isfinite(first.ratio) and first.best
+
+
+def _adam_and_one_more(store, batch: int) -> None:
+    for rate in (0.1, 0.2, 0.3):
+        setting = {"batch_size": batch, "learning_rate": rate}
+        write_run(store, losses=(1, rate), hyperparameters=setting)
+    write_run(store, algorithm="dog", hyperparameters={"batch_size": batch})
+
+
+def test_a_profile_needs_more_than_one_cell(tmp_path):
+    _adam_and_one_more(tmp_path, 50)
+    assert len(cells(groups(load(tmp_path).runs))) == 1
+    assert contents(tmp_path).profile is None
+    _adam_and_one_more(tmp_path, 100)
+    chart = profile_chart(cells(groups(load(tmp_path).runs)))
+    assert chart is not None and len(chart.series) == 2
+    assert set(np.unique(chart.series[0].y["steps"])) <= {0.0, 0.5, 1.0}
+
+
+def test_every_figure_is_whole_xml_and_names_its_algorithms(tmp_path):
+    small_study(tmp_path)
+    hostile = "</svg><script>&\x00\ud800" + "x" * 300
+    for seed in range(2):
+        write_run(tmp_path, algorithm=hostile.replace("\ud800", ""), seed=seed)
+    for chart in contents(tmp_path).charts:
+        tree = ElementTree.fromstring(svg(chart).encode())
+        assert tree.tag == f"{_SVG}svg" and not tree.findall(f".//{_SVG}script")
+        said = {text.text for text in tree.iter(f"{_SVG}text")}
+        for one in chart.series if chart.kind != "sweep" else ():
+            assert one.title in said or one.title.startswith("</svg>")
+        places = [path.get("d", "") for path in tree.iter(f"{_SVG}path")]
+        assert not any("nan" in place or "inf" in place for place in places)
+
+
+def test_of_many_series_all_but_a_few_are_muted():
+    chart = _chart(*[[1.0, 0.5]] * 6)
+    assert not any(one.muted for one in muted(chart.series, {}))
+    names = ["adam", "adamqlr", *"ihgfedcba"]
+    many = [chart.series[0]._replace(algorithm=name) for name in names]
+    badness = {name: float(place) for place, name in enumerate(names[2:])}
+    found = muted(many, badness | {"adam": 50.0, "adamqlr": 60.0})
+    loud = [one.algorithm for one in found if not one.muted]
+    assert sorted(loud) == ["adam", "adamqlr", "g", "h", "i"]
+    assert [one.algorithm for one in found[:5]] == loud  # drawn above the others
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "texts"),
+    [
+        (0.0, 10.0, False, ["0", "2", "4", "6", "8", "10"]),
+        (0.0, 2500.0, False, ["0", "500", "1,000", "1,500", "2,000", "2,500"]),
+        (0.01, 100.0, True, ["0.01", "0.1", "1", "10", "100"]),
+        (1e-8, 1.0, True, ["10⁻⁸", "10⁻⁶", "10⁻⁴", "10⁻²", "10⁰"]),
+        (0.3, 3.0, True, ["0.5", "1", "2"]),
+    ],
+)
+def test_ticks_are_round_numbers(low, high, log, texts):
+    scale = Scale(log, low, high, 0.0, 100.0)
+    ticks = scale.ticks(5)
+    assert [text for _, text in ticks] == texts
+    places = scale(np.array([value for value, _ in ticks]))
+    assert np.all(np.diff(places) > 0)
+    assert np.allclose(scale(np.array([low, high])), [0.0, 100.0])
+
+
+def test_an_axis_shows_all_there_is_within_its_limits():
+    values = np.array([np.nan, 0.0, 1e-9, 0.5, 2.0, 1e30])
+    ends = fitted(values, log=True, least=1e-3, most=10.0, room=0.0)
+    assert ends == pytest.approx((1e-3 / 1.02, 10.0 * 1.02))
+    assert fitted(np.array([np.nan, -1.0]), log=True) is None
+    low, high = fitted(np.array([3.0]), log=False) or (0, 0)
+    assert low < 3.0 < high
