@@ -77,7 +77,7 @@ def unpack(file: Path, store: Path) -> int:
     for name, text in _texts(file):
         path = store / name
         if not path.exists():
-            with files.replacing(path) as stream:
+            with files.replacing(path, durable=False) as stream:
                 stream.write(text.encode())
             new += 1
     return new

@@ -69,8 +69,14 @@ def explained(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Write a whole file beside its place, then move it there: all or nothing."""
+def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Write a whole file beside its place, then move it there: all or nothing.
+
+    Args:
+        path: its place.
+        durable: whether to wait for the disk first, some milliseconds a file, so that
+            a power cut does not take it; not for what can be had again.
+    """
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +84,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             with partial.open("xb") as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
