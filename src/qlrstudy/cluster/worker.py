@@ -10,7 +10,6 @@ import bisect
 import queue
 import shutil
 import threading
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -64,14 +63,12 @@ class Reply(NamedTuple):
         record: the last evaluation.
         error: what went wrong.
         files: the run's, for a driver whose store the worker cannot see.
-        seconds: that the worker spent on the order, all told.
     """
 
     status: Status | Literal["paused", "busy"]
     record: Record | None = None
     error: str = ""
     files: Mapping[str, bytes] = {}
-    seconds: float = 0.0
 
 
 def order(run: Run, place: str, pauses: Pauses | None = None) -> Order:
@@ -143,7 +140,6 @@ class Worker:
         self._stopping.set()
 
     def _go(self, order: Order, files: Mapping[str, bytes]) -> None:
-        begin = time.perf_counter()
         directory = RunDirectory(self._store / order.place)
         try:
             if files:
@@ -157,7 +153,7 @@ class Worker:
             said = "".join(traceback.format_exception(error))
             reply = Reply(Status.FAILED, error=said)
         self._progress = None
-        self._replies.put(reply._replace(seconds=time.perf_counter() - begin))
+        self._replies.put(reply)
 
     def _train(self, order: Order) -> Outcome:
         task = TASKS[order.task][order.scale]
