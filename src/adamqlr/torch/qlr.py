@@ -36,7 +36,7 @@ from adamqlr.torch.passes import Doubts
 from adamqlr.torch.point import Point, gradient
 from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
-from adamqlr.torch.scalars import inner_product, placed, scalar_dtype, wide
+from adamqlr.torch.scalars import inner_product, placed, scalar_dtype
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Hook = Callable[[list[Tensor]], Any]
