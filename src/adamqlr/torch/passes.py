@@ -18,7 +18,7 @@ from adamqlr.torch.scalars import wide
 
 # The cosine between the loop's gradient of the outputs and the likelihood's own below
 # which the two are not the same loss. In bfloat16 equal ones have 0.9999.
-_SAME_LOSS = 0.995
+_SAME_LOSS = 0.999
 
 # How far the two norms of the gradient may shrink apart where all of it is multiplied
 # by one number. Rounded to bfloat16 they do by 0.001.

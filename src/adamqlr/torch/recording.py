@@ -211,6 +211,8 @@ class Recorder:
                 "which a step cannot repeat: change a copy, or do it in the model"
             )
         made.reached = True
+        # Of a model that casts by itself only this shows it.
+        made.start.computed.add(grad.dtype)
         self._begin()
         part, outputs, grad = self._part(made, grad)
         with torch.enable_grad():
