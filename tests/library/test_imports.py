@@ -56,6 +56,7 @@ ROOMS = {
         "heads",
         "objective",
         "replay",
+        "passes",
         "point",
         "recording",
         "products",
@@ -65,6 +66,7 @@ ROOMS = {
         "arguments",
         "qlr",
         "optimisers",
+        "huggingface",
     ],
 }
 

@@ -36,12 +36,10 @@ def checked_closure(
     if closure is None:
         raise ValueError(
             "step lacks closure: call step(Objective(model, likelihood, inputs, "
-            "targets)); it takes the gradient itself, so loss.backward() goes"
+            "targets)), which takes the gradient itself; or call watch(model, loss) "
+            "once, before the loop, to keep loss.backward() and step()"
         )
-    # Lightning's wrapper binds the objective to its own hooks, as the last argument.
-    if isinstance(closure, functools.partial) and closure.args:
-        bound = closure.args[-1]
-        closure = bound if isinstance(bound, Objective | Accumulated) else closure
+    closure = _unbound(closure)
     if isinstance(closure, Objective | Accumulated):
         return closure
     if isinstance(closure, nn.Module | Tensor) or not callable(closure):
@@ -52,16 +50,29 @@ def checked_closure(
     return Closure(closure)
 
 
+def is_objective(closure: Any) -> bool:
+    """Whether a step is to take the gradient itself, of what it is given."""
+    return isinstance(_unbound(closure), Objective | Accumulated)
+
+
+def _unbound(closure: Any) -> Any:
+    # Lightning's wrapper binds the objective to its own hooks, as the last argument.
+    if isinstance(closure, functools.partial) and closure.args:
+        bound = closure.args[-1]
+        return bound if isinstance(bound, Objective | Accumulated) else closure
+    return closure
+
+
 def refuse_scaled_gradients(optimiser: Any) -> None:
     """Refuse to be stepped by a `GradScaler`, which is the one to set `grad_scale`."""
     if "grad_scale" in vars(optimiser):
         # A scaler that catches this error may go on to its next step.
         del optimiser.grad_scale, optimiser.found_inf
         raise RuntimeError(
-            f"GradScaler cannot step {type(optimiser).__name__}, which takes the "
-            "gradient itself and measures the loss more than once: use autocast with "
-            "dtype=torch.bfloat16, which needs no scaler, and call "
-            "optimizer.step(objective); steps that are not finite are refused anyway"
+            f"GradScaler cannot step {type(optimiser).__name__}, which measures the "
+            "loss more than once: use autocast with dtype=torch.bfloat16, which needs "
+            "no scaler, and call optimizer.step(); steps that are not finite are "
+            "refused anyway"
         )
 
 

@@ -146,8 +146,8 @@ class Probe:
 def _shortest_probe(point: Point, direction: list[Tensor]) -> Tensor:
     # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
     params = point.params
-    casts = [dtype for start in point.starts for dtype in start.casts.values()]
-    dtypes = {param.dtype for param in params} | {d for d in casts if d is not None}
+    dtypes = {param.dtype for param in params}
+    dtypes = dtypes.union(*[start.computed for start in point.starts])
     epsilon = max(torch.finfo(dtype).eps for dtype in dtypes)
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)

@@ -226,10 +226,43 @@ class Categorical(Likelihood):
             entropies.append(-torch.xlogy(y, shares).sum(-1))
         return average(entropies)
 
-    def targets_from(self, outputs: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The one class whose logit the loss pulls up: $p - y$ is negative there."""
-        grad = self._classes_last(grad)
-        return grad.argmin(-1), (grad != 0).any(-1)
+    def targets_from(self, outputs: Any, grad: Any) -> tuple[Any, Tensor | None]:
+        r"""The one class whose logit the loss pulls up: $p - y$ is negative there.
+
+        With smoothed labels others may be pulled up too: then it is the class for
+        which the loss would have a gradient in this direction.
+        """
+        outputs, grad = self._classes_last(outputs), self._classes_last(grad)
+        kept = (grad != 0).any(-1)
+        if not self.label_smoothing:
+            return grad.argmin(-1), kept
+        if outputs.shape[-1] == 2:  # The gradients of both may have one direction.
+            return super().targets_from(outputs, grad)
+        return self._cosines(outputs, grad).argmax(-1), kept
+
+    def _cosines(self, outputs: Tensor, grad: Tensor) -> Tensor:
+        r"""Of a gradient with that of each label's loss, up to what all labels share.
+
+        For label $y$ that is $T p - t$, with $T = \sum_k t_k$ and
+        $t = (1 - \epsilon) w_y e_y + \epsilon w / K$.
+        """
+        p = functional.softmax(at_least_float32("Categorical", outputs), -1)
+        g, classes = grad.to(p.dtype), p.shape[-1]
+        weights = self._class_weights(p)
+        own = torch.ones(classes).to(p) if weights is None else weights
+        rest = self.label_smoothing * own / classes
+        own = (1 - self.label_smoothing) * own
+        dot = lambda a, b: (a * b).sum(-1, keepdim=True)
+        total = own + rest.sum()
+        along = total * dot(g, p) - own * g - dot(g, rest)
+        squares = (
+            total.square() * dot(p, p)
+            - 2 * total * (own * p + dot(p, rest))
+            + own.square()
+            + 2 * own * rest
+            + dot(rest, rest)
+        )
+        return along / squares.clamp(min=torch.finfo(p.dtype).tiny).sqrt()
 
     def _classes_last(self, x: Tensor) -> Tensor:
         return x.movedim(self.class_axis, -1) if x.ndim > 2 else x

@@ -163,6 +163,11 @@ def gradient(
         starts.append(Start(part.model))
         with torch.enable_grad(), _synchronised(part.model, last):
             predicted = part.predict(part.model)  # type: ignore[arg-type]
+            if number == 0 and any(param.grad is not None for param in params):
+                raise RuntimeError(
+                    "the closure called backward(), which step does itself: leave it "
+                    "out; or call watch(model, loss) once to keep the loop as it is"
+                )
             values = part.losses(predicted)
             if number == 0 and alone:
                 scale = at_least_something(part.tally(values).total)

@@ -23,6 +23,7 @@ from adamqlr.torch import averaging
 from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
+    is_objective,
     refuse_learning_rate,
     refuse_scaled_gradients,
     refuse_step_from_average,
@@ -31,10 +32,11 @@ from adamqlr.torch.arguments import (
 from adamqlr.torch.curvature import Curvature, Probe
 from adamqlr.torch.directions import Direction, adam, sgd
 from adamqlr.torch.objective import Accumulated, Objective, Pick
+from adamqlr.torch.passes import Doubts
 from adamqlr.torch.point import Point, gradient
 from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
-from adamqlr.torch.scalars import inner_product, placed, scalar_dtype, wide
+from adamqlr.torch.scalars import inner_product, placed, scalar_dtype
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Hook = Callable[[list[Tensor]], Any]
@@ -113,6 +115,12 @@ class QLR(torch.optim.Optimizer):
         own = {"lr": lr, "weight_decay": weight_decay, "l2": l2}
         super().__init__(params, own | memory | options)  # type: ignore[arg-type]
         refuse_learning_rate(type(self).__name__, self.param_groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the watched model: a copy is to be told its own, by `watch`."""
+        names = ("direction", "curvature", "rule", "clip", "_info")
+        own = {name: vars(self)[name] for name in names}
+        return super().__getstate__() | own | {"_recorder": None}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; what the method remembers is that of all groups."""
@@ -208,7 +216,9 @@ class QLR(torch.optim.Optimizer):
             >>> bool(loss < 0.1)
             True
         """
-        self._recorder = Recorder(model, loss, outputs, self._trained())
+        if self._recorder is not None:
+            self._recorder.close()
+        self._recorder = Recorder(model, loss, outputs, self._trained)
         return self
 
     @torch.no_grad()
@@ -224,19 +234,28 @@ class QLR(torch.optim.Optimizer):
                 may be a function that does both, as that of other optimisers.
         """
         refuse_scaled_gradients(self)
-        point, recorder = self._taken(closure)
+        taken = self._taken(closure)
         with self._unrecorded():
-            return self._stepped(point, recorder)
+            return self._stepped(*taken)
 
-    def _stepped(self, point: Point, recorder: Recorder | None) -> Tensor:
-        """Make a step from where the gradient was taken."""
+    def _stepped(
+        self, point: Point, stretch: Tensor | None, doubts: Tensor | None
+    ) -> Tensor:
+        """Make a step from where the gradient was taken.
+
+        Args:
+            point: where that was.
+            stretch: of gradients that the loop has taken, and clipped perhaps: what
+                makes their slope that of the loss.
+            doubts: about such gradients, the `Doubts` that there are.
+        """
         params, memory = point.params, self._recall(point.home)
         grads, updates = self._updates(params)
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]
         norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
         due = method.is_due(self.rule, memory)
-        sound, due = _asked(torch.stack([point.loss, *norms]), due, recorder)
+        sound, due = self._asked(torch.stack([point.loss, *norms]), due, doubts)
         if not sound:
             point.restore_buffers()
         direction = self._directions(params, updates) if sound else updates
@@ -245,13 +264,12 @@ class QLR(torch.optim.Optimizer):
         slope, square_norm = point.agreed(*products)
         if self.direction not in (adam, sgd):  # These are finite if gradients are.
             sound = sound and bool(square_norm.isfinite())
-        if recorder is None:
+        if stretch is None:
             # Held no longer than needed, they do not add to what the look takes.
             del grads, updates
             self.zero_grad()
         else:
-            slope = slope * recorder.stretch(point, norms[0])
-            recorder.forget()
+            slope = slope * stretch
 
         looked = sound and due
         look = Look(torch.full_like(slope, torch.nan))
@@ -289,21 +307,39 @@ class QLR(torch.optim.Optimizer):
 
     def _taken(
         self, closure: Objective | Accumulated | Callable[[], Tensor] | None
-    ) -> tuple[Point, Recorder | None]:
+    ) -> tuple[Point, Tensor | None, Tensor | None]:
         """Where the gradient was taken, by the step itself or by a recorded loop."""
         recorder, trained = self._recorder, self._trained()
-        if recorder is None or isinstance(closure, Objective | Accumulated):
+        if recorder is None or is_objective(closure):
             refuse_step_inside_forward()
             self.train()
             self.zero_grad()
             with self._unrecorded():
-                return gradient(checked_closure(closure), trained), None
+                return gradient(checked_closure(closure), trained), None, None
         if closure is not None:
             self.train()
             with torch.enable_grad():
-                closure()
+                closure()  # type: ignore[operator]
         refuse_step_from_average(averaging.is_in_place(self.state))
-        return recorder.point([p for p in trained if p.grad is not None]), recorder
+        return recorder.point([p for p in trained if p.grad is not None])
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients, and what is recorded of how they came about."""
+        super().zero_grad(set_to_none)
+        if self._recorder is not None:
+            self._recorder.forget()
+
+    def _asked(
+        self, finite: Tensor, due: Truth, doubts: Tensor | None
+    ) -> tuple[bool, bool]:
+        """Whether all is finite, and a look due: a step's one wait for the device."""
+        answers = [finite.isfinite().all(), due]
+        answers += [] if doubts is None else list(doubts)
+        scalars = [placed(answer, finite.device) for answer in answers]
+        sound, due, *about = torch.stack(scalars).tolist()
+        if self._recorder is not None and about:
+            self._recorder.refuse(Doubts(*about))
+        return bool(sound), bool(due)
 
     def _unrecorded(self) -> contextlib.AbstractContextManager[None]:
         """The step's own calls of the model are not the loop's."""
@@ -362,18 +398,6 @@ class QLR(torch.optim.Optimizer):
         if largest > 0 and min(rates) < largest:
             torch._foreach_mul_(direction, [rate / largest for rate in rates])
         return largest
-
-
-def _asked(finite: Tensor, due: Truth, recorder: Recorder | None) -> tuple[bool, bool]:
-    """Whether all is finite, and a look due: a step's one wait for the device."""
-    due = torch.as_tensor(due, device=finite.device)
-    answers = [wide(finite.isfinite().all()), wide(due)]
-    if recorder is not None:
-        answers.append(recorder.agreement())
-    sound, due, *agreement = torch.stack(answers).tolist()
-    if recorder is not None:
-        recorder.refuse_another_loss(*agreement)
-    return bool(sound), bool(due)
 
 
 def _tried(point: Point, direction: list[Tensor], proposal: Proposal) -> Trial:

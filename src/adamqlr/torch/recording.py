@@ -1,16 +1,22 @@
 """What a training loop did before it calls `step()`, so that a step can do it again.
 
-Forward hooks on the model remember each pass that leads to a `backward()`: its inputs,
-its random state and its outputs, by reference. The gradient that `backward()` brings to
-the outputs then tells the rest: how much each pass weighs in the loop's loss, whatever
-the scale of that, and where no loss module was watched also which class was the target.
-A loss that is not the one that the likelihood stands for shows there, and is refused.
+Forward hooks on the model see each pass: its inputs, its random state and its outputs.
+The graph of the pass holds these, by reference, so that they live no longer than it
+does. The gradient that `backward()` brings to the outputs tells the rest: how much the
+pass weighs in the loop's loss, whatever the scale of that, and where no loss module is
+watched also which class was the target. A loss that is not the one that the likelihood
+stands for shows there, and is refused.
 """
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +25,7 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adamqlr.torch.likelihoods import Categorical, Likelihood
 from adamqlr.torch.losses import as_likelihood
 from adamqlr.torch.objective import (
     Arguments,
@@ -27,24 +34,18 @@ from adamqlr.torch.objective import (
     at_least_something,
     picked,
 )
+from adamqlr.torch.passes import (
+    Doubts,
+    Pass,
+    Reached,
+    View,
+    at_the_end_of_backward,
+    norms,
+    when_a_gradient_comes,
+)
 from adamqlr.torch.point import Point
 from adamqlr.torch.replay import Start
 from adamqlr.torch.scalars import inner_product, wide
-
-# The cosine between the loop's gradient of the outputs and the likelihood's own below
-# which the two are not the same loss. In bfloat16 equal ones have 0.9999.
-_SAME_LOSS = 0.995
-
-
-@dataclasses.dataclass
-class Pass:
-    """A forward pass of the model, and what `backward()` said about its outputs."""
-
-    inputs: Arguments
-    start: Start
-    outputs: Tensor
-    objective: Objective | None = None
-    agreement: Tensor | None = None
 
 
 class Recorder:
@@ -54,25 +55,43 @@ class Recorder:
         model: the module that the loop calls, or one that it calls inside.
         loss: a likelihood, or the very loss module of `torch.nn` that the loop calls.
         outputs: picks the outputs from what the model returns; see `Objective`.
-        params: those whose gradients the loop takes.
+        trained: says which parameters the loop takes gradients of.
     """
 
     def __init__(
-        self, model: nn.Module, loss: Any, outputs: Pick, params: list[Tensor]
+        self,
+        model: nn.Module,
+        loss: Any,
+        outputs: Pick,
+        trained: Callable[[], list[Tensor]],
     ):
         self.model, self.loss, self.outputs = model, loss, outputs
-        self.likelihood = as_likelihood(loss)
-        self.group: torch.distributed.ProcessGroup | None = None
-        self._grad_norm: Tensor | None = None
-        self._params = params
+        self.likelihood = _any_reduction(loss)
+        self._trained = trained
         self._recording = True
+        self._group: torch.distributed.ProcessGroup | None = None
         self._starts: list[Start] = []
-        self._passes: list[Pass] = []
-        self._compared: list[tuple[Tensor, Any]] = []
-        model.register_forward_pre_hook(self._before)
-        model.register_forward_hook(self._after, with_kwargs=True, always_call=True)
+        self._passes: weakref.WeakSet[Pass] = weakref.WeakSet()
+        self._backward: int | None = None
+        self.forget()
+        self._hooks = [
+            model.register_forward_pre_hook(self._before),
+            model.register_forward_hook(
+                self._after, with_kwargs=True, always_call=True
+            ),
+        ]
         if isinstance(loss, nn.Module):
-            loss.register_forward_pre_hook(self._compare)
+            hook = loss.register_forward_pre_hook(self._compare, with_kwargs=True)
+            self._hooks.append(hook)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, which comes with one of the model, does not listen."""
+        return {"_recording": False}
+
+    def close(self) -> None:
+        """Listen no more."""
+        for hook in self._hooks:
+            hook.remove()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -84,56 +103,45 @@ class Recorder:
             self._recording = True
 
     def forget(self) -> None:
-        """Let go of all passes: their step is made."""
-        self._passes, self._compared, self._grad_norm = [], [], None
+        """Let go of what `backward()` reached: the gradients are used, or gone."""
+        self._reached: list[Reached] = []
+        self._left: Tensor | None = None
+        self._norms: Tensor | None = None
 
-    def point(self, params: list[Tensor]) -> Point:
-        """Where the loop took its gradients."""
-        passes = [p for p in self._passes if p.objective is not None]
-        if not passes:
+    def point(self, params: list[Tensor]) -> tuple[Point, Tensor, Tensor]:
+        """Where the loop took its gradients, which become those of the mean.
+
+        Args:
+            params: those that have a gradient.
+
+        Returns:
+            The point; what the slope along the gradients as they are now, clipped
+            perhaps, is to be multiplied by; and its `Doubts`.
+        """
+        reached, then, left = self._reached, self._norms, self._left
+        self.forget()
+        if not reached or then is None or left is None:
             raise RuntimeError(
                 "step() found no backward() through the outputs of "
                 f"{type(self.model).__name__} since the last step: call "
-                "loss.backward() first, on a loss of what the watched model returned, "
-                "or give step() an Objective"
+                "loss.backward() first, on a loss of what the watched model returned "
+                "(watch what torch.compile returned, if the loop calls that); or give "
+                "step() an Objective"
             )
-        parts = [p.objective for p in passes if p.objective is not None]
-        outputs = [p.outputs for p in passes]
+        parts, starts, outputs, agreements = map(list, zip(*reached, strict=True))
         losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
-        starts = [p.start for p in passes]
-        return Point(parts, params, starts, outputs, losses, self.group)
-
-    def stretch(self, point: Point, grad_norm: Tensor) -> Tensor:
-        """What the loop's gradients are to be multiplied by, to be those of the mean.
-
-        The loop's loss may be a sum, or a mean by its own count; and after
-        `backward()` it may have clipped the gradients.
-
-        Args:
-            point: whose loss is the mean.
-            grad_norm: square norm of the gradients as they are now.
-        """
-        assert self._grad_norm is not None, "backward() has ended"
-        (before,) = point.agreed(self._grad_norm)
-        clipped = torch.where(grad_norm == 0, 1, before / grad_norm).sqrt()
+        point = Point(parts, params, starts, outputs, losses, self._group)
+        grads = [param.grad for param in params if param.grad is not None]
+        now = norms(grads)
+        shrunk = torch.where(now == 0, 1, then / now)
         processes = 1 if point.group is None else point.group.size()
-        return clipped * processes / at_least_something(point.tally.total)
+        torch._foreach_mul_(grads, processes / at_least_something(point.tally.total))
+        doubts = torch.stack(agreements).min(), shrunk.min() / shrunk.max(), left
+        return point, shrunk[1], torch.stack(point.agreed(*doubts))
 
-    def agreement(self) -> Tensor:
-        """The least cosine of the loop's gradients and the likelihood's own."""
-        found = [p.agreement for p in self._passes if p.agreement is not None]
-        return torch.stack(found).min()
-
-    def refuse_another_loss(self, agreement: float) -> None:
-        """Refuse a loss that is not the one which the likelihood stands for."""
-        if agreement < _SAME_LOSS:
-            raise ValueError(
-                f"the loss of the loop is not {self.loss!r} of the outputs of "
-                f"{type(self.model).__name__}, times any factor: their gradients have "
-                f"a cosine of {agreement:.3f}. Watch the loss that the loop uses, with "
-                "all its options (label_smoothing, weight, ...), and the module whose "
-                "outputs it takes; or give step() an Objective"
-            )
+    def refuse(self, doubts: Doubts) -> None:
+        """Refuse a loss or gradients that are not what a step takes them for."""
+        doubts.refuse(self.loss, type(self.model).__name__)
 
     def _listens(self) -> bool:
         return self._recording and torch.is_grad_enabled()
@@ -149,20 +157,26 @@ class Recorder:
         named: dict[str, Any],
         returned: Any,
     ) -> None:
-        if not self._listens():
+        if not self._listens() or not self._starts:
             return
         start = self._starts.pop()
         if returned is None:  # The pass ended with an error.
             return
         outputs = self._picked(returned)
-        if not isinstance(outputs, Tensor) or not outputs.requires_grad:
+        if not isinstance(outputs, Tensor):
+            raise TypeError(
+                f"a watched model must return one tensor of outputs, got several in a "
+                f"{type(returned).__name__}: pass watch(..., outputs=...) which of "
+                "them the loss takes; for several give step() an Objective with Heads"
+            )
+        if not outputs.requires_grad:
             return
         wrapper = DistributedDataParallel._get_active_ddp_module()
         if isinstance(wrapper, DistributedDataParallel):
-            self.group = wrapper.process_group
-        made = Pass(Arguments(args, named), start, outputs.detach())
-        self._passes.append(made)
-        _when_a_gradient_comes(outputs, lambda grad: self._receive(made, grad))
+            self._group = wrapper.process_group
+        made = Pass(Arguments(args, named), start, outputs.detach(), outputs._version)
+        self._passes.add(made)
+        when_a_gradient_comes(outputs, lambda grad: self._receive(made, grad))
 
     def _picked(self, returned: Any) -> Any:
         """The outputs; of logits and a loss, as some models return, the logits."""
@@ -171,74 +185,102 @@ class Recorder:
             returned = with_examples[0] if len(with_examples) == 1 else returned
         return picked(self.outputs, returned)
 
-    def _compare(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if self._listens() and len(args) > 1:
-            self._compared.append((args[0].detach(), args[1]))
+    def _compare(
+        self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        """Keep the targets with the pass whose outputs the loss sees."""
+        if not self._listens():
+            return
+        given = dict(zip(("input", "target"), args, strict=False)) | named
+        seen, targets = given["input"], given["target"]
+        for made in self._passes:
+            view = View.between(made.outputs, seen)
+            if view is not None:
+                made.view, made.targets = view, targets
 
     def _receive(self, made: Pass, grad: Tensor) -> None:
         """Make an objective of a pass whose outputs a gradient has reached."""
-        if made.objective is not None:
+        if made.reached:
             raise RuntimeError(
                 "backward() reached one forward pass twice, and what each brought "
                 "cannot be told apart: add the losses and call backward() once"
             )
-        shape, targets, weights = self._targets(made.outputs, grad)
-        made.outputs, grad = made.outputs.reshape(shape), grad.reshape(shape)
-        pick = lambda returned: self._picked(returned).reshape(shape)
-        part = Objective(
-            self.model, self.likelihood, made.inputs, targets, weights, outputs=pick
-        )
+        if made.outputs._version != made.version:
+            raise RuntimeError(
+                f"the outputs of {type(self.model).__name__} were changed in place, "
+                "which a step cannot repeat: change a copy, or do it in the model"
+            )
+        made.reached = True
+        # Of a model that casts by itself only this shows it.
+        made.start.computed.add(grad.dtype)
+        self._begin()
+        part, outputs, grad = self._part(made, grad)
         with torch.enable_grad():
-            z = made.outputs.detach().requires_grad_()
+            z = outputs.detach().requires_grad_()
             (own,) = torch.autograd.grad(part.sum(part.losses(z)), z)
         with torch.no_grad():
             products = ((grad, own), (own, own), (grad, grad))
             both, ours, theirs = [wide(inner_product([a], [b])) for a, b in products]
             silent = (ours == 0) | (theirs == 0)
-            made.agreement = torch.where(silent, 1, both / (ours * theirs).sqrt())
+            agreement = torch.where(silent, 1, both / (ours * theirs).sqrt())
             factor = torch.where(silent, 1, both / ours)
-        made.objective = part.scaled(factor)
-        _at_the_end_of_backward(self._measure)
+        part = part.scaled(factor)
+        self._reached.append(Reached(part, made.start, outputs, agreement))
 
-    def _targets(
-        self, outputs: Tensor, grad: Tensor
-    ) -> tuple[torch.Size, Any, Tensor | None]:
-        """The shape in which the loss saw the outputs, its targets, and a mask."""
-        for number, (given, targets) in enumerate(self._compared):
-            if given.data_ptr() == outputs.data_ptr():
-                del self._compared[number]
-                return given.shape, targets, None
-        targets, kept = self.likelihood.targets_from(outputs, grad)
-        return outputs.shape, targets, kept
+    @torch.no_grad()
+    def _begin(self) -> None:
+        """At the first pass of each `backward()`, see what gradients are there."""
+        backward = torch._C._current_graph_task_id()
+        if backward == self._backward:
+            return
+        self._backward = backward
+        grads = [param.grad for param in self._trained() if param.grad is not None]
+        if not grads:  # If there were any for passes before, the loop dropped them.
+            self.forget()
+        if self._left is None:
+            self._left = norms(grads).sum()
+        at_the_end_of_backward(self._measure)
 
     @torch.no_grad()
     def _measure(self) -> None:
         """Keep the length of the gradient, before the loop clips it."""
-        grads = [param.grad for param in self._params if param.grad is not None]
-        self._grad_norm = wide(inner_product(grads, grads))
+        grads = [param.grad for param in self._trained() if param.grad is not None]
+        self._norms = norms(grads)
+
+    def _part(self, made: Pass, grad: Tensor) -> tuple[Objective, Tensor, Tensor]:
+        """A pass as an objective, its outputs and the loop's gradient by these."""
+        outputs, view, kept = made.outputs, made.view, None
+        likelihood, pick = self.likelihood, self._picked
+        if view is None:
+            likelihood = self._readable()
+            targets, kept = likelihood.targets_from(outputs, grad)
+        else:
+            targets = made.targets
+            grad = view.of(torch.empty_like(outputs, dtype=grad.dtype).copy_(grad))
+            outputs = view.of(outputs)
+            pick = lambda returned: view.of(self._picked(returned))
+        part = Objective(
+            self.model, likelihood, made.inputs, targets, kept, outputs=pick
+        )
+        return part, outputs, grad
+
+    def _readable(self) -> Likelihood:
+        """The likelihood, where no loss module has been seen to take the outputs."""
+        if isinstance(self.likelihood, Categorical):
+            # Copies of slices, as a loop over tokens makes, have the classes last.
+            return dataclasses.replace(self.likelihood, class_axis=-1)
+        if isinstance(self.loss, nn.Module):
+            raise ValueError(
+                f"the watched {type(self.loss).__name__} was not called with the "
+                f"outputs of {type(self.model).__name__}: give it what the model "
+                "returns or a view of that, no copy; or give step() an Objective"
+            )
+        return self.likelihood
 
 
-def _when_a_gradient_comes(outputs: Tensor, receive: Callable[[Tensor], None]) -> None:
-    """Call a function with the gradient that `backward()` brings to the outputs.
-
-    Wrappers hand out copies in another precision, of which a loss that the model makes
-    itself knows nothing: what they are copies of is where gradients arrive.
-    """
-    node, number = outputs.grad_fn, outputs.output_nr
-    while node is not None and node.name() == "ToCopyBackward0":
-        node, number = node.next_functions[0]
-    assert node is not None, "outputs that require a gradient have a graph"
-
-    def arrived(grads: tuple[Tensor | None, ...]) -> None:
-        grad = grads[number]
-        if grad is not None:
-            receive(grad)
-
-    node.register_prehook(arrived)
-
-
-def _at_the_end_of_backward(function: Any) -> None:
-    """Call a function once all gradients are there, those of other processes too."""
-    queue = torch.autograd.Variable._execution_engine.queue_callback
-    # What wrappers do at the end is in the queue by the time that the outer one runs.
-    queue(lambda: queue(function))
+def _any_reduction(loss: Any) -> Likelihood:
+    """The likelihood of a loss; a sum is as good as a mean where a factor is read."""
+    if isinstance(loss, nn.Module) and getattr(loss, "reduction", None) == "sum":
+        loss = copy.copy(loss)
+        loss.reduction = "mean"
+    return as_likelihood(loss)

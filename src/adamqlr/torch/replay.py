@@ -15,13 +15,18 @@ from torch import Tensor, nn
 
 
 class Start:
-    """What an evaluation of `model` starts from: random state, buffers, autocast."""
+    """What an evaluation of `model` starts from: random state, buffers, autocast.
+
+    Attributes:
+        computed: types in which it computes besides those of the parameters.
+    """
 
     def __init__(self, model: nn.Module | None):
         self.model = model
         tensors = [] if model is None else list(model.parameters())
         kinds = {"cpu", *[tensor.device.type for tensor in tensors]} - {"meta"}
         self.casts = {kind: _autocast_dtype(kind) for kind in sorted(kinds)}
+        self.computed = {dtype for dtype in self.casts.values() if dtype is not None}
         self.devices = sorted(
             {t.device for t in tensors if t.device.type not in ("cpu", "meta")}, key=str
         )

@@ -1,0 +1,161 @@
+"""A forward pass as its graph keeps it, and what `backward()` says about it."""
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from adamqlr.torch.objective import Arguments, Objective
+from adamqlr.torch.replay import Start
+from adamqlr.torch.scalars import wide
+
+# The cosine between the loop's gradient of the outputs and the likelihood's own below
+# which the two are not the same loss. In bfloat16 equal ones have 0.9999.
+_SAME_LOSS = 0.999
+
+# How far the two norms of the gradient may shrink apart where all of it is multiplied
+# by one number. Rounded to bfloat16 they do by 0.001.
+_SAME_FACTOR = 0.99
+
+
+class View(NamedTuple):
+    """How the loop's loss saw the outputs: reshaped, sliced or with axes exchanged."""
+
+    shape: torch.Size
+    stride: tuple[int, ...]
+    offset: int
+    source: torch.Size
+
+    @classmethod
+    def between(cls, outputs: Tensor, seen: Tensor) -> View | None:
+        """The view of the outputs that another tensor is; `None` if it is none."""
+        same_memory = outputs.untyped_storage()._cdata == seen.untyped_storage()._cdata
+        if not same_memory or outputs.dtype != seen.dtype:
+            return None
+        offset = seen.storage_offset() - outputs.storage_offset()
+        return cls(seen.shape, seen.stride(), int(offset), outputs.shape)
+
+    def of(self, outputs: Tensor) -> Tensor:
+        """The same view of other outputs, in the same layout."""
+        if self.shape == outputs.shape and self.stride == outputs.stride():
+            return outputs
+        if self.shape != self.source and self.source != outputs.shape:
+            raise ValueError(
+                f"Subsampled cannot cut outputs that the loop gives its loss as "
+                f"{tuple(self.shape)} in place of {tuple(self.source)}: use another "
+                "curvature, or give step() an Objective"
+            )
+        offset = outputs.storage_offset() + self.offset
+        return outputs.as_strided(self.shape, self.stride, offset)
+
+
+@dataclasses.dataclass(eq=False)
+class Pass:
+    """A forward pass of the model, held by its graph until a gradient comes.
+
+    Attributes:
+        version: of the outputs, which an operation in place would raise.
+        view: how the watched loss module saw the outputs.
+        targets: what that compared them with.
+        reached: whether `backward()` has.
+    """
+
+    inputs: Arguments
+    start: Start
+    outputs: Tensor
+    version: int
+    view: View | None = None
+    targets: Any = None
+    reached: bool = False
+
+
+class Reached(NamedTuple):
+    """A pass that `backward()` reached, as part of an objective."""
+
+    objective: Objective
+    start: Start
+    outputs: Tensor
+    agreement: Tensor
+
+
+class Doubts(NamedTuple):
+    """What may be wrong with the gradients that a loop hands over.
+
+    Attributes:
+        agreement: cosine of the loop's gradient by the outputs and the likelihood's.
+        evenness: how alike two norms of the gradient have changed since `backward()`.
+        left: norm of the gradients that `backward()` found there.
+    """
+
+    agreement: float
+    evenness: float
+    left: float
+
+    def refuse(self, loss: Any, model: str) -> None:
+        """Say what is wrong, if anything is, with the cure."""
+        if self.agreement < _SAME_LOSS:
+            raise ValueError(
+                f"the loss of the loop is not {loss!r} of the outputs of {model}, "
+                "times any factor: their gradients have a cosine of "
+                f"{self.agreement:.3f}. Watch the loss that the loop uses, with all "
+                "its options (label_smoothing, weight, ...), and the module whose "
+                "outputs it takes; or give step() an Objective"
+            )
+        if self.left > 0:
+            raise RuntimeError(
+                "the gradients were not zero when backward() began: call zero_grad() "
+                "after each step, and let no other loss add to them"
+            )
+        if self.evenness < _SAME_FACTOR:
+            raise RuntimeError(
+                "the gradients were changed after backward(), and not by one factor as "
+                "clip_grad_norm_ does, so that the slope of the loss is lost: leave "
+                "that to the optimiser, clip=lambda params: "
+                "torch.nn.utils.clip_grad_value_(params, 0.1) say, which keeps it"
+            )
+
+
+def norms(grads: list[Tensor]) -> Tensor:
+    """The sum of magnitudes and the Euclidean norm of a list of tensors."""
+    if not grads:
+        return torch.zeros(2)
+    device = grads[0].device
+    of_each = [
+        torch.stack([norm.to(device) for norm in torch._foreach_norm(grads, order)])
+        for order in (1, 2)
+    ]
+    sums, lengths = [wide(norms) for norms in of_each]
+    return torch.stack([sums.sum(), lengths.square().sum().sqrt()])
+
+
+def when_a_gradient_comes(outputs: Tensor, receive: Callable[[Tensor], None]) -> None:
+    """Call a function with the gradient that `backward()` brings to the outputs.
+
+    Wrappers hand out copies in another precision, of which a loss that the model makes
+    itself knows nothing: what they are copies of is where gradients arrive.
+    """
+    node, number = outputs.grad_fn, outputs.output_nr
+    while node is not None and node.name() == "ToCopyBackward0":
+        node, number = node.next_functions[0]
+    assert node is not None, "outputs that require a gradient have a graph"
+
+    def arrived(grads: tuple[Tensor | None, ...]) -> None:
+        grad = grads[number]
+        if grad is not None:
+            receive(grad)
+
+    node.register_prehook(arrived)
+
+
+def at_the_end_of_backward(function: Callable[[], None]) -> None:
+    """Call a function once all gradients are there, those of other processes too."""
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    # What wrappers do at the end is in the queue by the time that the outer one runs.
+    queue(lambda: queue(function))
