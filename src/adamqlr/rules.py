@@ -34,6 +34,7 @@ class Limit(enum.IntEnum):
 
     MODEL = 0
     KL_BUDGET = 1
+    NO_WAY_BACK = 2
 
 
 @functools.singledispatch
@@ -146,15 +147,19 @@ def kl_divergence(
     return quotient(step_size * step_size * abs(curvature), 2 * dispersion)
 
 
-def kl_allowance(budget: Scalar, decay: Scalar, seen: Scalar) -> Scalar:
-    r"""Divergence that each example of a batch may cause, $\kappa_0 n^{-p}$.
+def kl_allowance(
+    nats: Scalar, examples: Scalar, power: Scalar, seen: Scalar, decay: Scalar
+) -> Scalar:
+    r"""Divergence that a step on a batch may cause, $\kappa_0 |B|^r n^{-p}$.
 
     Args:
-        budget: $\kappa_0$, in nats.
-        decay: $p$; zero for an allowance that stays.
+        nats: $\kappa_0$.
+        examples: $|B|$, of the batch.
+        power: $r$.
         seen: $n$, examples seen so far, those of this batch among them.
+        decay: $p$; zero for an allowance that stays.
     """
-    return quotient(budget, seen**decay)
+    return quotient(nats * examples**power, seen**decay)
 
 
 def excess(divergence: Scalar, allowed: Scalar) -> Scalar:

@@ -72,20 +72,25 @@ class KLBudget:
     r"""How far one step may move the predictions: a trust region in KL divergence.
 
     After $n$ examples, a step on a batch of $|B|$ of them may move the predictions by
-    $\kappa_0 n^{-p} |B|$ nats: $\alpha^2 d^\top C d \le 2\phi\, \kappa_0 n^{-p} |B|$,
-    with $\phi$ the variance of targets that have units, and one for others.
+    $\kappa = \kappa_0 |B|^r n^{-p}$ nats: $\alpha^2 d^\top C d \le 2\phi\, \kappa$,
+    with $\phi$ the variance of targets that have units, and one for others. And it may
+    not go back along its direction: a batch that asks for that is one of a rare kind,
+    or has none of it, and the steps of the others are limited where its own is not.
 
     Args:
-        nats: $\kappa_0 > 0$, what the first example may cause.
+        nats: $\kappa_0 > 0$, what a first batch of one example may cause.
         decay: $p$ in [0, 1]; zero for a budget that stays.
+        power: $r$ in [0, 1], of the examples of the batch.
     """
 
-    nats: Scalar = 0.005
-    decay: Scalar = 0.5
+    nats: Scalar = 0.006
+    decay: Scalar = 0.25
+    power: Scalar = 0.5
 
     def __post_init__(self) -> None:
         check_range("KLBudget.nats", self.nats, 0, open_low=True)
         check_range("KLBudget.decay", self.decay, 0, 1)
+        check_range("KLBudget.power", self.power, 0, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,22 +119,23 @@ class Rule:
     The defaults want no tuning at any batch size; `PAPER` is as published.
 
     Args:
-        damping: see `Damping`; `None` for none, and no trial loss.
+        damping: see `Damping`; `None` for none, and no trial loss. With a budget there
+            is no need for it, and what it adds to the curvature has units.
         budget: see `KLBudget`; `None` for steps to the model's minimum, however far.
-        curvature_decay: of the running mean of $d^\top C d / d^\top d$ in [0, 1), below
-            which no batch's curvature is taken; `None` for each batch's own.
+        curvature_decay: of the running mean of $d^\top C d / d^\top d$ in [0, 1), which
+            stands for the curvature; `None` for each batch's own.
         rescale: $k > 0$, multiplies the model's step size.
         look_every: look along the direction, and so measure curvature and reduction
-            ratio, at each so many-th step only; in between the running mean stands for
-            the curvature and the damping stays.
+            ratio, at the first steps and then at each so many-th only; the damping
+            stays in between.
         average: see `Average`; `None` for none.
     """
 
-    damping: Damping | None = Damping()
+    damping: Damping | None = None
     budget: KLBudget | None = KLBudget()
     curvature_decay: Scalar | None = 0.9
     rescale: Scalar = 1.0
-    look_every: int = 1
+    look_every: int = 4
     average: Average | None = Average()
 
     def __post_init__(self) -> None:
@@ -156,4 +162,4 @@ def _check_type(name: str, value: Any, kind: type) -> None:
 
 
 # AdamQLR (Untuned) of Clarke and Hernández-Lobato 2024, section 4.
-PAPER = Rule(budget=None, curvature_decay=None, average=None)
+PAPER = Rule(Damping(), budget=None, curvature_decay=None, look_every=1, average=None)

@@ -16,6 +16,9 @@ from adamqlr.settings import Average, Rule
 # Of the running mean of the squared error: some ten batches count.
 ERROR_DECAY = 0.9
 
+# Curvatures change most at the start: that many steps all look.
+FIRST_LOOKS = 8
+
 
 class Scale(NamedTuple):
     """The targets of one batch, over all examples and outputs.
@@ -101,16 +104,16 @@ class Memory(NamedTuple):
 
     Attributes:
         damping: $\lambda$ of the next step.
-        reach: where a probe looks next: the last step's size, or a quarter of the
-            former reach after a step was refused.
-        curvature: running mean of $d^\top C d / d^\top d$.
+        reach: where a probe looks next: the size of the last step that was made, or a
+            quarter of the former reach after one was refused.
+        curvature: running mean of $d^\top C d / d^\top d$ over all looks.
         examples: how many were seen, as far as a budget counts them.
         mean: of all targets, where a budget needs the scale that the likelihood leaves
             open; zero elsewhere, as the next two.
         variance: of all targets.
         error: running mean of their square distance to the predictions.
-        steps: how many were done.
-        rejections: how many of them were refused.
+        steps: how many were made.
+        rejections: how many others were refused.
     """
 
     damping: Scalar
@@ -159,7 +162,8 @@ class StepInfo(NamedTuple):
         damping: $\lambda$ in this step's bend.
         reduction_ratio: $\rho$; NaN where not measured.
         predicted_change: $M(\alpha) - M(0)$.
-        kl_divergence: $\alpha^2 d^\top C d / 2 \phi$: nats, if $C$ is the Fisher.
+        kl_divergence: $\alpha^2 d^\top C d / 2 \phi$, by the curvature that the step was
+            counted with: nats, if $C$ is the Fisher.
         limit: a `Limit`, what decided the step's length.
         rejected: whether the step was refused because something was not finite.
         rejections: how many steps were refused so far.
@@ -193,7 +197,8 @@ def is_due(rule: Rule, memory: Memory) -> Truth:
     """
     if rule.look_every == 1:
         return True
-    return (memory.steps % rule.look_every == 0) | (memory.curvature == 0)
+    first = (memory.steps < FIRST_LOOKS) | (memory.curvature == 0)
+    return first | (memory.steps % rule.look_every == 0)
 
 
 def propose(
@@ -220,11 +225,15 @@ def propose(
     limit = int(Limit.MODEL)
     if batch is not None and rule.budget is not None:
         budget, seen = rule.budget, memory.examples
-        allowance = rules.kl_allowance(budget.nats, budget.decay, seen)
+        allowed = rules.kl_allowance(
+            budget.nats, batch.examples, budget.power, seen, budget.decay
+        )
         divergence = rules.kl_divergence(step_size, curvature)
-        excess = rules.excess(divergence, allowance * batch.examples * dispersion)
-        step_size = rules.shortened(step_size, excess)
+        excess = rules.excess(divergence, allowed * dispersion)
+        backwards = step_size < 0
+        step_size = where(backwards, 0.0, rules.shortened(step_size, excess))
         limit = where(excess > 1, int(Limit.KL_BUDGET), limit)
+        limit = where(backwards, int(Limit.NO_WAY_BACK), limit)
     step_size = factor * step_size
     predicted = rules.predicted_change(step_size, slope, bend)
     return Proposal(step_size, curvature, bend, predicted, limit, dispersion, memory)
@@ -252,7 +261,7 @@ def _with_batch(memory: Memory, batch: Batch | None) -> tuple[Memory, Scalar]:
 def _with_curvature(
     rule: Rule, memory: Memory, measured: Measurement
 ) -> tuple[Memory, Scalar]:
-    """Take a look into the running mean, below which no curvature is taken.
+    """Take a look into the running mean, which stands for the curvature.
 
     A small batch is often one that the network has learnt already: its outputs hardly
     answer to a step, whatever that does to all other examples.
@@ -263,9 +272,7 @@ def _with_curvature(
     steepness = measured.curvature / where(square_norm == 0, 1, square_norm)
     mean = rules.running_mean(memory.curvature, steepness, rule.curvature_decay)
     mean = where(looked, mean, memory.curvature)
-    usual = mean * square_norm
-    curvature = where(looked, rules.maximum(measured.curvature, usual), usual)
-    return memory._replace(curvature=mean), curvature
+    return memory._replace(curvature=mean), mean * square_norm
 
 
 def judge(
@@ -307,9 +314,7 @@ def judge(
         reduction_ratio=ratio,
         predicted_change=proposal.predicted_change,
         kl_divergence=rules.kl_divergence(
-            step_size,
-            where(measured.looked, measured.curvature, proposal.curvature),
-            proposal.dispersion,
+            step_size, proposal.curvature, proposal.dispersion
         ),
         limit=proposal.limit,
         rejected=where(accepted, False, True),
@@ -318,18 +323,23 @@ def judge(
     learnt = zip(proposal.memory, memory, strict=True)
     return Memory(*[where(accepted, new, old) for new, old in learnt])._replace(
         damping=where(sound, damping, memory.damping),
-        reach=where(
-            accepted, abs(step_size), where(sound, memory.reach / 4, memory.reach)
-        ),
-        steps=memory.steps + 1,
+        reach=_next_reach(memory.reach, step_size, accepted, sound),
+        steps=memory.steps + where(accepted, 1, 0),
         rejections=rejections,
     ), info
 
 
+def _next_reach(
+    reach: Scalar, step_size: Scalar, accepted: Truth, sound: Truth
+) -> Scalar:
+    """Where to look next; a step of zero or a bad batch is no reason to look closer."""
+    made = where(step_size == 0, reach, abs(step_size))
+    return where(accepted, made, where(sound, reach / 4, reach))
+
+
 def averaging_weight(average: Average, memory: Memory, info: StepInfo) -> Scalar:
     """Of the new parameters in the mean of all; zero if the step was refused."""
-    count = memory.steps - memory.rejections
-    weight = rules.averaging_weight(where(info.rejected, 1, count), average.power)
+    weight = rules.averaging_weight(memory.steps, average.power)
     return where(info.rejected, 0.0, weight)
 
 

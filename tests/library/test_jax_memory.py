@@ -49,10 +49,12 @@ def test_the_targets_scale_is_that_of_all_examples_seen():
 def test_each_step_keeps_to_what_the_examples_seen_allow():
     for kind, targets in [(Gaussian(), Y), (Categorical(), jnp.argmax(Y, axis=2))]:
         states = infos(
-            adamqlr(curvature=Fisher(), rule=Rule(budget=KLBudget(1e-4))), kind, targets
+            adamqlr(curvature=Fisher(), rule=Rule(budget=KLBudget(1e-4))),
+            kind,
+            targets,
         )
         for i, state in enumerate(states):
-            allowed = 1e-4 / np.sqrt(8 * (i + 1)) * 8
+            allowed = 1e-4 * 8**0.5 / (8 * (i + 1)) ** 0.25
             assert state.info.kl_divergence <= allowed * 1.001
             assert state.info.limit == Limit.KL_BUDGET
 
@@ -69,16 +71,16 @@ def adams_direction(state):
     )
 
 
-def test_the_curvature_is_never_below_its_running_mean():
+def test_the_running_mean_stands_for_the_curvature():
     decay, mean = 0.8, 0.0
-    rule = Rule(damping=None, budget=None, curvature_decay=decay)
+    rule = Rule(budget=None, curvature_decay=decay, look_every=1)
     optimiser = adamqlr(curvature=Fisher(), rule=rule)
     for state in infos(optimiser, Gaussian(), Y):
         info, direction = state.info, adams_direction(state)
         square_norm = float(optax.tree.vdot(direction, direction))
         steepness = float(info.curvature) / square_norm
         mean = steepness if mean == 0 else decay * mean + (1 - decay) * steepness
-        bend = max(float(info.curvature), mean * square_norm)
+        bend = mean * square_norm
         assert info.step_size == pytest.approx(float(info.slope) / bend, rel=1e-4)
         assert state.memory.curvature == pytest.approx(mean, rel=1e-4)
 

@@ -64,7 +64,7 @@ def test_a_batch_that_is_not_finite_leaves_all_but_the_counts(where, optimiser):
     new, after = step(poisoned(where))(params, state)
     assert_same(new, params)
     assert_same(after.base, state.base)
-    assert_same(after.memory, state.memory._replace(steps=4, rejections=1))
+    assert_same(after.memory, state.memory._replace(rejections=1))
     assert after.info.rejected and after.info.step_size == 0
 
 
@@ -90,7 +90,7 @@ def test_a_gradient_that_a_chain_made_finite_is_still_a_bad_batch():
         Gaussian(), jnp.ones((4, 3)), jnp.zeros((4, 2)),
     )  # fmt: skip
     _, (_, state) = one_step(optimiser, objective, mlp_params())
-    assert state.info.rejected and state.memory.damping == np.float32(1e-3)
+    assert state.info.rejected and state.memory.reach == 0
 
 
 def batches(rate):
@@ -125,15 +125,15 @@ def test_training_goes_on_as_if_bad_batches_had_not_been(rate, optimiser):
 
 
 def test_steps_between_looks_wait_for_a_first_curvature():
-    optimiser = plain(curvature_decay=0.9, look_every=5)
+    optimiser = plain(curvature_decay=0.9, look_every=9)
     init, step = trainer(mlp, Gaussian(), optimiser)
     x, y, _ = batches(0.0)
     params, state = mlp_params(), init(mlp_params())
     step, looks = jax.jit(step), []
-    for batch in zip(x[:7], y[:7], strict=True):  # the first is not finite
+    for batch in zip(x[:11], y[:11], strict=True):  # the first is not finite
         params, state = step(params, state, batch)
         looks.append(bool(jnp.isfinite(state.optimiser.info.curvature)))
-    assert looks == [False, True, False, False, False, True, False]
+    assert looks == [False, *[True] * 8, False, True]
 
 
 @pytest.mark.parametrize("optimiser", [adamqlr(), optax.adam(1e-3)])

@@ -100,12 +100,16 @@ ORACLES = {
     "pooled_variance": (pooled_variance, ""),
     "dispersion": (larger, ""),
     "kl_divergence": (lambda a, q, phi: divided(a * a * abs(q), 2 * phi), ""),
-    "kl_allowance": (lambda nats, p, n: divided(nats, n**p), "nats decay seen"),
+    "kl_allowance": (
+        lambda nats, size, r, n, p: divided(nats * size**r, n**p),
+        "nats examples power seen decay",
+    ),
     "excess": (excess, "divergence allowed"),
     "shortened": (lambda a, over: a / over if over > 1 else a, ""),
     "predicted_change": (lambda a, slope, bend: -a * slope + a * a * bend / 2, ""),
     "change_at": (change_at, ""),
     "reduction_ratio": (reduction_ratio, ""),
+    "averaging_weight": (lambda t, p: divided(p + 1, p + t), "count power"),
     "next_damping": (next_damping, ""),
 }
 NAMES = {
@@ -119,7 +123,8 @@ NAMES = {
 def numbers(kind, name, argument):
     """What an argument may be: odd, tiny, or any number the kind can hold."""
     precision = KINDS[kind][1]
-    if argument == "decay":  # as its setting allows; Python raises at some powers
+    # As their settings allow; Python raises at some powers.
+    if argument == "decay" or (name == "kl_allowance" and argument == "power"):
         return st.floats(0, 1, width=32)
     if "JAX" in kind:
         plain = st.floats(1e-3, 1e3) | st.floats(-1e3, -1e-3)
@@ -178,8 +183,8 @@ def test_settings_that_are_plain_numbers_keep_all_digits(kind, x64):
         assert float(found) == expected
     floored = rules.next_damping(make(1e-9), make(1.0), 0.7, 3.3, 0.07)
     assert float(floored) == 0.07
-    allowed = rules.kl_allowance(0.005, 0.5, make(7.0))
-    assert float(allowed) == pytest.approx(0.005 / 7**0.5, rel=1e-15)
+    allowed = rules.kl_allowance(0.005, make(3.0), 0.25, make(7.0), 0.5)
+    assert float(allowed) == pytest.approx(0.005 * 3**0.25 / 7**0.5, rel=1e-15)
 
 
 @pytest.mark.parametrize("kind", KINDS)

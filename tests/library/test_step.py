@@ -15,7 +15,7 @@ from adamqlr.rules import Limit
 from adamqlr.settings import PAPER, Damping, KLBudget, Rule
 from adamqlr.step import Batch, Measurement, Scale, Trial
 
-UNDAMPED = Rule(damping=None, budget=None, curvature_decay=None)
+UNDAMPED = dataclasses.replace(PAPER, damping=None)
 
 
 def measured(**changes):
@@ -56,15 +56,15 @@ def test_damping_shortens_and_rescaling_multiplies():
 
 
 def test_a_budget_cuts_the_step_to_its_nats():
-    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.5))
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.5, power=0.75))
     proposal = step.propose(rule, step.begin(rule), measured(batch=batch(16.0)))
     assert proposal.limit == Limit.KL_BUDGET
-    assert proposal.step_size**2 * 4 / 2 == pytest.approx(1e-3 / 16**0.5 * 16)
+    assert proposal.step_size**2 * 4 / 2 == pytest.approx(1e-3 / 16**0.5 * 8)
     assert proposal.memory.examples == 16
 
 
 def test_nats_are_counted_in_the_targets_scale():
-    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.0))
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.0, power=1.0))
     scale = Scale(mean=3.0, variance=4.0, error=1.0)
     proposal = step.propose(rule, step.begin(rule), measured(batch=batch(scale=scale)))
     assert proposal.dispersion == 4
@@ -88,17 +88,27 @@ def test_a_schedule_s_factor_comes_after_the_limits():
     assert sizes[1] == sizes[0] / 4
 
 
-def test_no_curvature_is_taken_below_its_running_mean():
+def test_a_budget_lets_no_step_go_back():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
+    proposal = step.propose(rule, step.begin(rule), measured(slope=-2.0, batch=batch()))
+    assert proposal.step_size == 0 and proposal.limit == Limit.NO_WAY_BACK
+    back = step.propose(UNDAMPED, step.begin(rule), measured(slope=-2.0))
+    assert back.step_size == -0.5
+
+
+def test_the_running_mean_stands_for_the_curvature():
     rule = dataclasses.replace(UNDAMPED, curvature_decay=0.5)
     memory, _ = judged(rule, measured(curvature=4.0))
     assert memory.curvature == 4
     memory, info = judged(rule, measured(curvature=1.0), memory=memory)
     assert memory.curvature == 2.5 and info.step_size == 2 / 2.5
-    assert info.curvature == 1
+    memory, info = judged(rule, measured(curvature=9.5), memory=memory)
+    assert memory.curvature == 6 and info.step_size == 2 / 6
+    assert info.curvature == 9.5
 
 
 def test_between_looks_the_running_mean_stands_in():
-    rule = Rule(budget=None, look_every=3)
+    rule = Rule(Damping(), budget=None, look_every=3)
     memory, _ = judged(rule, measured(), Trial(0.5, -0.5))
     unseen = measured(curvature=math.nan, looked=False)
     after, info = judged(rule, unseen, Trial(0.5, math.nan), memory)
@@ -108,12 +118,12 @@ def test_between_looks_the_running_mean_stands_in():
 
 
 def test_looks_are_due_each_so_many_steps_and_until_one_succeeds():
-    rule, memory = Rule(look_every=3), step.begin(Rule())
-    seen = memory._replace(curvature=1.0)
-    due = [bool(step.is_due(rule, seen._replace(steps=n))) for n in range(5)]
-    assert due == [True, False, False, True, False]
-    assert step.is_due(rule, memory._replace(steps=1))
-    assert step.is_due(Rule(), seen._replace(steps=1)) is True
+    rule, memory = Rule(look_every=5), step.begin(Rule())
+    seen, first = memory._replace(curvature=1.0), step.FIRST_LOOKS
+    due = [bool(step.is_due(rule, seen._replace(steps=n))) for n in range(12)]
+    assert due == [True] * first + [n % 5 == 0 for n in range(first, 12)]
+    assert step.is_due(rule, memory._replace(steps=first + 1))
+    assert step.is_due(PAPER, seen._replace(steps=first + 1)) is True
 
 
 @pytest.mark.parametrize("change, damping", [(-0.5, 0.5e-3), (-0.25, 1e-3), (1, 2e-3)])

@@ -56,14 +56,14 @@ def test_the_targets_scale_is_that_of_all_examples_seen(cuts):
 def test_each_step_keeps_to_what_the_examples_seen_allow(likelihood, targets):
     settings = dict(curvature=Fisher(), rule=Rule(budget=KLBudget(1e-4)))
     for i, optimiser in enumerate(steps(likelihood, targets, **settings)):
-        allowed = 1e-4 / (8 * (i + 1)) ** 0.5 * 8
+        allowed = 1e-4 * 8**0.5 / (8 * (i + 1)) ** 0.25
         assert optimiser.info.kl_divergence <= allowed * (1 + 1e-9)
         assert optimiser.info.limit == Limit.KL_BUDGET
 
 
-def test_the_curvature_is_never_below_its_running_mean():
+def test_the_running_mean_stands_for_the_curvature():
     decay, mean = 0.8, 0.0
-    rule = Rule(damping=None, budget=None, curvature_decay=decay)
+    rule = Rule(budget=None, curvature_decay=decay, look_every=1)
     for optimiser in steps(Gaussian(), Y, curvature=Fisher(), rule=rule):
         info, states = optimiser.info, optimiser.state.values()
         step = next(iter(states))["step"]
@@ -76,7 +76,7 @@ def test_the_curvature_is_never_below_its_running_mean():
         )  # fmt: skip
         steepness = info.curvature / square_norm
         mean = steepness if mean == 0 else decay * mean + (1 - decay) * steepness
-        bend = max(info.curvature, mean * square_norm)
+        bend = mean * square_norm
         assert info.step_size == pytest.approx(info.slope / bend)
         assert optimiser.param_groups[0]["memory_curvature"].item() == pytest.approx(
             mean

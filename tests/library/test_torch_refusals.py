@@ -162,13 +162,13 @@ def test_a_bad_batch_leaves_the_buffers():
 
 def test_steps_between_looks_wait_for_a_first_curvature():
     model = Poisoned("nowhere")
-    optimiser = AdamQLR(model.parameters(), rule=Rule(look_every=5))
+    optimiser = AdamQLR(model.parameters(), rule=Rule(look_every=9))
     looks = []
-    for i in range(7):
+    for i in range(11):
         targets = Y + torch.inf if i == 0 else Y
         optimiser.step(Objective(model, Gaussian(), X, targets))
         looks.append(math.isfinite(optimiser.info.curvature))
-    assert looks == [False, True, False, False, False, True, False]
+    assert looks == [False, *[True] * 8, False, True]
 
 
 def test_dead_units_leave_parameters_and_damping():

@@ -351,10 +351,9 @@ class QLR(torch.optim.Optimizer):
         return [param for param in every if param.requires_grad]
 
     def _recall(self, device: torch.device) -> Memory:
-        """What was remembered, or loaded, as scalars on the device; the count stays."""
+        """What was remembered, or loaded, as scalars on the device."""
         numbers = [self.param_groups[0][name] for name in _MEMORY]
-        memory = Memory(*[placed(number, device) for number in numbers])
-        return memory._replace(steps=int(self.param_groups[0]["memory_steps"]))
+        return Memory(*[placed(number, device) for number in numbers])
 
     def _members(self) -> Iterator[tuple[dict[str, Any], list[Tensor]]]:
         """Each group with those of its parameters that have a gradient."""
