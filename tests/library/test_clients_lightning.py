@@ -1,12 +1,11 @@
 """Inside Lightning: automatic and manual optimisation, one process and two."""
 
-import os
-
 import pytest
 import torch
-from torch import distributed, nn
-from torch.multiprocessing.spawn import spawn
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from processes import in_two_processes
 
 pl = pytest.importorskip("pytorch_lightning", reason="of the extra `clients`")
 
@@ -123,39 +122,19 @@ def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
     assert_same((again, info_again), (whole, info), tolerance=0)
 
 
-def work(rank, port, path):
-    """One of two processes, as `torchrun` starts them."""
-    torch.set_num_threads(1)
-    os.environ |= {
-        "TORCHELASTIC_RUN_ID": "1",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "GROUP_RANK": "0",
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "OMP_NUM_THREADS": "1",
-    }
-    found = {}
+def work(rank):
+    found = []
     for kind in (Classifier, ManualClassifier):
         model, info = fitted(kind(), 16, strategy="ddp", devices=2)
-        params = [param.detach() for param in model.parameters()]
-        found[kind.__name__] = params, info
-    torch.save(found, path / f"{rank}.pt")
+        found.append(([param.detach() for param in model.parameters()], info))
+    return found
 
 
 @pytest.mark.slow
 def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
-    port = distributed.TCPStore(
-        "127.0.0.1", 0, is_master=True, wait_for_workers=False
-    ).port
-    spawn(work, (port + 1, tmp_path), nprocs=2)
     model, info = by_hand()
-    for rank in (0, 1):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=False)
-        assert found
-        for params, their_info in found.values():
+    for found in in_two_processes(work, tmp_path):
+        for params, their_info in found:
             for a, b in zip(params, model.parameters(), strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
             assert their_info.loss == pytest.approx(info.loss, rel=1e-5)
