@@ -383,6 +383,21 @@ SHAPES = {
 }
 
 
+class Shorter(Tokens):
+    def forward(self, x):
+        return self.net(x)[:, 1:]
+
+
+def test_the_outputs_may_be_a_slice_themselves():
+    model, criterion = Shorter(), nn.CrossEntropyLoss()
+    labels = LABELS[:, 1:]
+    backward = lambda: criterion(model(SEQUENCES).transpose(1, 2), labels).backward()
+    found = watched_steps(model, criterion, backward)
+    other = Shorter()
+    objective = Objective(other, Categorical(), SEQUENCES, labels)
+    assert_same(found, trained(other, lambda o: o.step(objective)))
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_loss_may_see_the_outputs_in_another_shape(name):
     model, criterion, reshape = Tokens(), nn.CrossEntropyLoss(), SHAPES[name]
