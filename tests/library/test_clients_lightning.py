@@ -48,6 +48,22 @@ class ManualClassifier(Classifier):
         optimizer.step()
 
 
+class Evaluated(Classifier):
+    """Validated at the average of its iterates."""
+
+    def validation_step(self, batch, _):
+        self.validated = [param.detach().clone() for param in self.parameters()]
+
+    def on_validation_start(self):
+        self.optimizers().optimizer.eval()
+
+    def on_validation_end(self):
+        self.optimizers().optimizer.train()
+
+    def val_dataloader(self):
+        return DataLoader(TensorDataset(X, Y), batch_size=32)
+
+
 def fitted(model, batch, folder=None, checkpoint=None, **options):
     options = {"max_epochs": STEPS, "devices": 1} | options
     trainer = pl.Trainer(
@@ -71,11 +87,11 @@ def by_hand(**options):
     optimiser = AdamQLR(model.parameters(), **options)
     for _ in range(STEPS):
         optimiser.step(Objective(model.net, Categorical(), X, Y))
-    return model, optimiser.info
+    return model, optimiser.info, optimiser
 
 
 def assert_same(found, expected, tolerance=1e-5):
-    (model, info), (other, other_info) = found, expected
+    (model, info), (other, other_info, *_) = found, expected
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
     assert info.loss == pytest.approx(other_info.loss, rel=tolerance)
@@ -86,6 +102,16 @@ def assert_same(found, expected, tolerance=1e-5):
 @pytest.mark.parametrize("kind", [Classifier, ManualClassifier])
 def test_the_trainer_makes_the_steps_of_the_objective(kind):
     assert_same(fitted(kind(), 32), by_hand())
+
+
+@pytest.mark.slow
+def test_validation_may_be_of_the_average_of_the_iterates():
+    found = fitted(Evaluated(), 32, num_sanity_val_steps=0)
+    expected = by_hand()
+    assert_same(found, expected)
+    expected[2].eval()
+    for a, b in zip(found[0].validated, expected[0].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -132,7 +158,7 @@ def work(rank):
 
 @pytest.mark.slow
 def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
-    model, info = by_hand()
+    model, info, _ = by_hand()
     for found in in_two_processes(work, tmp_path):
         for params, their_info in found:
             for a, b in zip(params, model.parameters(), strict=True):
