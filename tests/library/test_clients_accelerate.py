@@ -5,6 +5,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from processes import in_two_processes
+
 pytest.importorskip("accelerate", reason="of the extra `clients`")
 
 from accelerate import Accelerator  # noqa: E402 - after the check
@@ -99,3 +101,20 @@ def test_a_saved_state_goes_on_bit_for_bit(tmp_path):
         epoch(*tools)
         ends.append([param.detach().clone() for param in tools[1].parameters()])
     assert all(a.equal(b) for a, b in zip(*ends, strict=True))
+
+
+def work(rank):
+    tools = prepared(8, gradient_accumulation_steps=2)
+    for _ in range(STEPS):
+        epoch(*tools)
+    params = [param.detach() for param in tools[1].parameters()]
+    tools[0].end_training()
+    return params, tools[3].optimizer.info
+
+
+def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
+    model, info = by_hand()
+    for params, their_info in in_two_processes(work, tmp_path):
+        for a, b in zip(params, model.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        assert their_info.loss == pytest.approx(info.loss, rel=1e-4)

@@ -5,11 +5,11 @@ import contextlib
 import pytest
 import torch
 from torch import distributed, nn
-from torch.multiprocessing.spawn import spawn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from adamqlr.torch import AdamQLR, Categorical, Objective
+from processes import in_two_processes
 
 X = torch.randn(24, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 Y = X[:, :3].argmax(1)
@@ -40,33 +40,26 @@ def trained(inner, watched, cuts, x, y):
     return [param.detach() for param in inner.parameters()], tuple(optimiser.info)
 
 
-def work(rank, port, path):
-    torch.set_num_threads(1)
-    distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
-    )
+def work(rank):
+    distributed.init_process_group("gloo")
     x, y = X[rank::2], Y[rank::2]
     found = [
         trained(network(), watched, cuts, x, y)
         for watched in ("wrapper", "inside")
         for cuts in CUTS.values()
     ]
-    torch.save(found, path / f"{rank}.pt")
     distributed.destroy_process_group()
+    return found
 
 
 @pytest.mark.slow
 def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
-    port = distributed.TCPStore(
-        "127.0.0.1", 0, is_master=True, wait_for_workers=False
-    ).port
-    spawn(work, (port + 1, tmp_path), nprocs=2)
+    ranks = in_two_processes(work, tmp_path)
     model = network()
     clip = lambda params: nn.utils.clip_grad_norm_(params, 0.1)
     optimiser = AdamQLR(model.parameters(), clip=clip)
     for _ in range(STEPS):
         optimiser.step(Objective(model, Categorical(), X, Y))
-    ranks = [torch.load(tmp_path / f"{r}.pt", weights_only=False) for r in (0, 1)]
     for ours, theirs in zip(*ranks, strict=True):
         assert all(a.equal(b) for a, b in zip(ours[0], theirs[0], strict=True))
         for a, b in zip(ours[0], model.parameters(), strict=True):

@@ -150,12 +150,15 @@ def test_label_smoothing_that_it_does_not_know_of_is_refused(tmp_path):
         trainer.train()
 
 
-def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
-    saving = {"save_strategy": "steps", "save_steps": 2, "max_steps": 4}
-    saving |= {"per_device_train_batch_size": 4}
-    whole = make_trainer(tmp_path / "whole", language_model(dropout=0.1), **saving)
+@pytest.mark.parametrize("evaluated", [None, TEXTS[:4]], ids=["plain", "evaluated"])
+def test_a_checkpoint_goes_on_bit_for_bit(tmp_path, evaluated):
+    options = {"save_strategy": "steps", "save_steps": 2, "max_steps": 4}
+    options |= {"per_device_train_batch_size": 4, "evaluated": evaluated}
+    if evaluated is not None:  # which ends each second step before it is saved
+        options |= {"eval_strategy": "steps", "eval_steps": 2}
+    whole = make_trainer(tmp_path / "whole", language_model(dropout=0.1), **options)
     whole.train()
-    again = make_trainer(tmp_path / "again", language_model(dropout=0.1), **saving)
+    again = make_trainer(tmp_path / "again", language_model(dropout=0.1), **options)
     again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
     assert again.state.global_step == 4
     assert_close(again.model, whole.model, 0)

@@ -1,12 +1,11 @@
 """Inside Lightning: automatic and manual optimisation, one process and two."""
 
-import os
-
 import pytest
 import torch
-from torch import distributed, nn
-from torch.multiprocessing.spawn import spawn
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from processes import in_two_processes
 
 pl = pytest.importorskip("pytorch_lightning", reason="of the extra `clients`")
 
@@ -49,6 +48,22 @@ class ManualClassifier(Classifier):
         optimizer.step()
 
 
+class Evaluated(Classifier):
+    """Validated at the average of its iterates."""
+
+    def validation_step(self, batch, _):
+        self.validated = [param.detach().clone() for param in self.parameters()]
+
+    def on_validation_start(self):
+        self.optimizers().optimizer.eval()
+
+    def on_validation_end(self):
+        self.optimizers().optimizer.train()
+
+    def val_dataloader(self):
+        return DataLoader(TensorDataset(X, Y), batch_size=32)
+
+
 def fitted(model, batch, folder=None, checkpoint=None, **options):
     options = {"max_epochs": STEPS, "devices": 1} | options
     trainer = pl.Trainer(
@@ -72,11 +87,11 @@ def by_hand(**options):
     optimiser = AdamQLR(model.parameters(), **options)
     for _ in range(STEPS):
         optimiser.step(Objective(model.net, Categorical(), X, Y))
-    return model, optimiser.info
+    return model, optimiser.info, optimiser
 
 
 def assert_same(found, expected, tolerance=1e-5):
-    (model, info), (other, other_info) = found, expected
+    (model, info), (other, other_info, *_) = found, expected
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
     assert info.loss == pytest.approx(other_info.loss, rel=tolerance)
@@ -87,6 +102,16 @@ def assert_same(found, expected, tolerance=1e-5):
 @pytest.mark.parametrize("kind", [Classifier, ManualClassifier])
 def test_the_trainer_makes_the_steps_of_the_objective(kind):
     assert_same(fitted(kind(), 32), by_hand())
+
+
+@pytest.mark.slow
+def test_validation_may_be_of_the_average_of_the_iterates():
+    found = fitted(Evaluated(), 32, num_sanity_val_steps=0)
+    expected = by_hand()
+    assert_same(found, expected)
+    expected[2].eval()
+    for a, b in zip(found[0].validated, expected[0].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -123,39 +148,19 @@ def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
     assert_same((again, info_again), (whole, info), tolerance=0)
 
 
-def work(rank, port, path):
-    """One of two processes, as `torchrun` starts them."""
-    torch.set_num_threads(1)
-    os.environ |= {
-        "TORCHELASTIC_RUN_ID": "1",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "GROUP_RANK": "0",
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "OMP_NUM_THREADS": "1",
-    }
-    found = {}
+def work(rank):
+    found = []
     for kind in (Classifier, ManualClassifier):
         model, info = fitted(kind(), 16, strategy="ddp", devices=2)
-        params = [param.detach() for param in model.parameters()]
-        found[kind.__name__] = params, info
-    torch.save(found, path / f"{rank}.pt")
+        found.append(([param.detach() for param in model.parameters()], info))
+    return found
 
 
 @pytest.mark.slow
 def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
-    port = distributed.TCPStore(
-        "127.0.0.1", 0, is_master=True, wait_for_workers=False
-    ).port
-    spawn(work, (port + 1, tmp_path), nprocs=2)
-    model, info = by_hand()
-    for rank in (0, 1):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=False)
-        assert found
-        for params, their_info in found.values():
+    model, info, _ = by_hand()
+    for found in in_two_processes(work, tmp_path):
+        for params, their_info in found:
             for a, b in zip(params, model.parameters(), strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
             assert their_info.loss == pytest.approx(info.loss, rel=1e-5)

@@ -383,6 +383,21 @@ SHAPES = {
 }
 
 
+class Shorter(Tokens):
+    def forward(self, x):
+        return self.net(x)[:, 1:]
+
+
+def test_the_outputs_may_be_a_slice_themselves():
+    model, criterion = Shorter(), nn.CrossEntropyLoss()
+    labels = LABELS[:, 1:]
+    backward = lambda: criterion(model(SEQUENCES).transpose(1, 2), labels).backward()
+    found = watched_steps(model, criterion, backward)
+    other = Shorter()
+    objective = Objective(other, Categorical(), SEQUENCES, labels)
+    assert_same(found, trained(other, lambda o: o.step(objective)))
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_loss_may_see_the_outputs_in_another_shape(name):
     model, criterion, reshape = Tokens(), nn.CrossEntropyLoss(), SHAPES[name]
@@ -395,6 +410,50 @@ def test_the_loss_may_see_the_outputs_in_another_shape(name):
     other = Tokens()
     objective = Objective(other, Categorical(), SEQUENCES, LABELS, kept)
     assert_same(found, trained(other, lambda o: o.step(objective)))
+
+
+def test_the_classes_of_pixels_are_on_the_second_axis():
+    images = X.reshape(6, 4, 2, 2)
+    labels = Y.reshape(6, 2, 2)
+    make = lambda: network_of_pixels().double()
+    model, criterion = make(), nn.CrossEntropyLoss()
+    found = watched_steps(
+        model, criterion, lambda: criterion(model(images), labels).backward()
+    )
+    expected = objective_steps(make(), criterion, inputs=images, targets=labels)
+    assert_same(found, expected)
+
+
+def network_of_pixels():
+    torch.manual_seed(1)
+    return nn.Conv2d(4, 3, 1)
+
+
+def test_the_loss_may_see_the_outputs_without_their_last_axis():
+    make = lambda: nn.Sequential(network(), nn.Flatten(), nn.Linear(3, 1).double())
+    model, criterion = make(), nn.MSELoss()
+    other = copy.deepcopy(model)
+    backward = lambda: criterion(model(X).squeeze(-1), X[:, 0]).backward()
+    found = watched_steps(model, criterion, backward)
+    squeeze = lambda returned: returned.squeeze(-1)
+    objective = Objective(other, criterion, X, X[:, 0], outputs=squeeze)
+    assert_same(found, trained(other, lambda o: o.step(objective)))
+
+
+def test_a_part_of_the_batch_may_be_looked_at_through_a_loss_module():
+    model, criterion, half = network(), nn.CrossEntropyLoss(), Subsampled(Probe(), 2)
+    backward = lambda: criterion(model(X), Y).backward()
+    found = watched_steps(model, criterion, backward, curvature=half)
+    assert_same(found, objective_steps(network(), curvature=half))
+
+
+def test_a_part_of_outputs_in_another_shape_is_refused():
+    model, criterion = Tokens(), nn.CrossEntropyLoss()
+    optimiser = AdamQLR(model.parameters(), curvature=Subsampled(Probe(), 2))
+    optimiser.watch(model, criterion)
+    criterion(model(SEQUENCES).view(-1, 3), LABELS.view(-1)).backward()
+    with pytest.raises(ValueError, match="Subsampled cannot cut"):
+        optimiser.step()
 
 
 def test_padding_is_left_out_where_the_loop_leaves_it_out():

@@ -165,7 +165,8 @@ class Objective:
 
     def part(self, every: int) -> Objective:
         """The same objective on each `every`-th example."""
-        take = lambda leaf: leaf[::every] if isinstance(leaf, Tensor) else leaf
+        cut = lambda leaf: isinstance(leaf, Tensor) and leaf.ndim > 0
+        take = lambda leaf: leaf[::every] if cut(leaf) else leaf
         part = copy.copy(self)
         part.inputs = tree_map(take, self.inputs)
         part.targets = tree_map(take, self.targets)

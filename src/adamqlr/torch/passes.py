@@ -26,12 +26,18 @@ _SAME_FACTOR = 0.99
 
 
 class View(NamedTuple):
-    """How the loop's loss saw the outputs: reshaped, sliced or with axes exchanged."""
+    """How the loop's loss saw the outputs: reshaped, sliced or with axes exchanged.
+
+    Attributes:
+        source: shape of the outputs that it is a view of.
+        plain: whether it is all of them, as they are.
+    """
 
     shape: torch.Size
     stride: tuple[int, ...]
     offset: int
     source: torch.Size
+    plain: bool
 
     @classmethod
     def between(cls, outputs: Tensor, seen: Tensor) -> View | None:
@@ -39,20 +45,22 @@ class View(NamedTuple):
         same_memory = outputs.untyped_storage()._cdata == seen.untyped_storage()._cdata
         if not same_memory or outputs.dtype != seen.dtype:
             return None
-        offset = seen.storage_offset() - outputs.storage_offset()
-        return cls(seen.shape, seen.stride(), int(offset), outputs.shape)
+        offset = int(seen.storage_offset() - outputs.storage_offset())
+        layouts = [(tensor.shape, tensor.stride()) for tensor in (outputs, seen)]
+        plain = layouts[0] == layouts[1] and offset == 0
+        return cls(seen.shape, seen.stride(), offset, outputs.shape, plain)
 
     def of(self, outputs: Tensor) -> Tensor:
         """The same view of other outputs, in the same layout."""
-        if self.shape == outputs.shape and self.stride == outputs.stride():
+        if self.plain:
             return outputs
-        if self.shape != self.source and self.source != outputs.shape:
+        if self.source != outputs.shape:
             raise ValueError(
                 f"Subsampled cannot cut outputs that the loop gives its loss as "
                 f"{tuple(self.shape)} in place of {tuple(self.source)}: use another "
                 "curvature, or give step() an Objective"
             )
-        offset = outputs.storage_offset() + self.offset
+        offset = int(outputs.storage_offset()) + self.offset
         return outputs.as_strided(self.shape, self.stride, offset)
 
 

@@ -148,7 +148,7 @@ class Point:
         parts = [as_objective("Subsampled", part).part(every) for part in self.parts]
         outputs = self._replayed(parts)
         losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
-        return Point(parts, self.params, self.starts, outputs, losses)
+        return Point(parts, self.params, self.starts, outputs, losses, self.group)
 
 
 def gradient(

@@ -256,7 +256,9 @@ class Recorder:
             targets, kept = likelihood.targets_from(outputs, grad)
         else:
             targets = made.targets
-            grad = view.of(torch.empty_like(outputs, dtype=grad.dtype).copy_(grad))
+            if not view.plain:  # It may have come in another layout than theirs.
+                empty = grad.new_empty_strided(outputs.shape, outputs.stride())
+                grad = view.of(empty.copy_(grad))
             outputs = view.of(outputs)
             pick = lambda returned: view.of(self._picked(returned))
         part = Objective(
