@@ -33,11 +33,11 @@ def step(net, optimiser, x, y):
 
     objective = Objective(predict, Categorical(), x, y, has_aux=True)
     gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
-    (value, (outputs, rest)), grad = gradient(params)
+    (value, (outputs, after)), grad = gradient(params)
     optimiser.update(
         net, grad, value=value, grad=grad, value_fn=objective, outputs=outputs
     )
-    nnx.update(net, rest)
+    nnx.update(net, after)
     return value
 
 

@@ -4,6 +4,8 @@ import os
 os.environ["XLA_FLAGS"] = " ".join(
     [os.environ.get("XLA_FLAGS", ""), "--xla_backend_optimization_level=0"]
 )
+# Workers share the cores: more threads than one each would wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import jax  # noqa: E402 - reads the flags when it is loaded
 import pytest  # noqa: E402

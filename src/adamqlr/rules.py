@@ -35,6 +35,7 @@ class Limit(enum.IntEnum):
     MODEL = 0
     KL_BUDGET = 1
     NO_WAY_BACK = 2
+    LOOK = 3
 
 
 @functools.singledispatch

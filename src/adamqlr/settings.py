@@ -75,7 +75,8 @@ class KLBudget:
     $\kappa = \kappa_0 |B|^r n^{-p}$ nats: $\alpha^2 d^\top C d \le 2\phi\, \kappa$,
     with $\phi$ the variance of targets that have units, and one for others. And it may
     not go back along its direction: a batch that asks for that is one of a rare kind,
-    or has none of it, and the steps of the others are limited where its own is not.
+    or has none of it, and the steps of the others are limited where its own is not. Nor
+    may it go more than ten times as far as a probe has looked, or the last step went.
 
     Args:
         nats: $\kappa_0 > 0$, what a first batch of one example may cause.

@@ -19,6 +19,9 @@ ERROR_DECAY = 0.9
 # Curvatures change most at the start: that many steps all look.
 FIRST_LOOKS = 8
 
+# How many times as far as anybody has looked or gone a step may go.
+BEYOND_LOOK = 10.0
+
 
 class Scale(NamedTuple):
     """The targets of one batch, over all examples and outputs.
@@ -83,6 +86,7 @@ class Measurement(NamedTuple):
         slope: $g^\top d$.
         square_norm: $d^\top d$.
         curvature: $d^\top C d$; NaN where nobody looked.
+        distance: $h$, at which a look evaluates the model; `None` for a derivative.
         looked: whether somebody did, which also says whether a trial counts.
         sound: whether loss and gradient are finite.
         rounding: size of rounding errors in a difference of two losses.
@@ -93,6 +97,7 @@ class Measurement(NamedTuple):
     slope: Scalar
     square_norm: Scalar
     curvature: Scalar
+    distance: Scalar | None
     looked: Truth
     sound: Truth
     rounding: Scalar
@@ -112,6 +117,8 @@ class Memory(NamedTuple):
             open; zero elsewhere, as the next two.
         variance: of all targets.
         error: running mean of their square distance to the predictions.
+        orientation: the sign of the first step's size: directions that point uphill,
+            as Adam's, have 1, updates that others would add have -1.
         steps: how many were made.
         rejections: how many others were refused.
     """
@@ -123,6 +130,7 @@ class Memory(NamedTuple):
     mean: Scalar
     variance: Scalar
     error: Scalar
+    orientation: Scalar
     steps: Scalar
     rejections: Scalar
 
@@ -162,8 +170,8 @@ class StepInfo(NamedTuple):
         damping: $\lambda$ in this step's bend.
         reduction_ratio: $\rho$; NaN where not measured.
         predicted_change: $M(\alpha) - M(0)$.
-        kl_divergence: $\alpha^2 d^\top C d / 2 \phi$, by the curvature that the step was
-            counted with: nats, if $C$ is the Fisher.
+        kl_divergence: $\alpha^2 d^\top C d / 2 \phi$, by the curvature that the step
+            was counted with: nats, if $C$ is the Fisher.
         limit: a `Limit`, what decided the step's length.
         rejected: whether the step was refused because something was not finite.
         rejections: how many steps were refused so far.
@@ -186,7 +194,7 @@ class StepInfo(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 6, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 7, steps=0, rejections=0)
 
 
 def is_due(rule: Rule, memory: Memory) -> Truth:
@@ -230,11 +238,18 @@ def propose(
         )
         divergence = rules.kl_divergence(step_size, curvature)
         excess = rules.excess(divergence, allowed * dispersion)
-        backwards = step_size < 0
+        memory = _with_orientation(memory, step_size)
+        backwards = step_size * memory.orientation < 0
         step_size = where(backwards, 0.0, rules.shortened(step_size, excess))
         limit = where(excess > 1, int(Limit.KL_BUDGET), limit)
         limit = where(backwards, int(Limit.NO_WAY_BACK), limit)
     step_size = factor * step_size
+    if rule.budget is not None:
+        known = math.inf if measured.distance is None else measured.distance
+        known = BEYOND_LOOK * where(measured.looked, known, memory.reach)
+        excess = rules.quotient(abs(step_size), known)
+        step_size = rules.shortened(step_size, excess)
+        limit = where(excess > 1, int(Limit.LOOK), limit)
     predicted = rules.predicted_change(step_size, slope, bend)
     return Proposal(step_size, curvature, bend, predicted, limit, dispersion, memory)
 
@@ -273,6 +288,13 @@ def _with_curvature(
     mean = rules.running_mean(memory.curvature, steepness, rule.curvature_decay)
     mean = where(looked, mean, memory.curvature)
     return memory._replace(curvature=mean), mean * square_norm
+
+
+def _with_orientation(memory: Memory, step_size: Scalar) -> Memory:
+    """Tell from the first step whether directions point downhill or uphill."""
+    first = where(step_size < 0, -1.0, where(step_size > 0, 1.0, 0.0))
+    known = memory.orientation != 0
+    return memory._replace(orientation=where(known, memory.orientation, first))
 
 
 def judge(

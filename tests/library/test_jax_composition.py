@@ -140,11 +140,14 @@ def test_parameters_of_every_float_type_train(dtype, x64):
     assert {s.name for s in scalars} == {"float64" if dtype == "float64" else "float32"}
 
 
-def test_state_is_adams_and_twenty_one_scalars():
+def test_state_is_adams_an_average_and_twenty_two_scalars():
     params = {"w": jnp.zeros((1000, 100))}
     size = lambda tree: sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
     adam = optax.adam(1e-3).init(params)
-    assert size(adamqlr().init(params)) - size(adam) == 20 * 4 + 1
+    extra = size(adamqlr().init(params)) - size(adam)
+    assert extra == size(params) + 21 * 4 + 1
+    alone = adamqlr(rule=Rule(average=None)).init(params)
+    assert size(alone) - size(adam) == 21 * 4 + 1
 
 
 def test_a_sweep_over_traced_settings_compiles_one_program():

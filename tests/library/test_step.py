@@ -25,6 +25,7 @@ def measured(**changes):
         slope=2.0,
         square_norm=1.0,
         curvature=4.0,
+        distance=None,
         looked=True,
         sound=True,
         rounding=1e-15,
@@ -90,8 +91,27 @@ def test_a_schedule_s_factor_comes_after_the_limits():
 
 def test_a_budget_lets_no_step_go_back():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
-    proposal = step.propose(rule, step.begin(rule), measured(slope=-2.0, batch=batch()))
-    assert proposal.step_size == 0 and proposal.limit == Limit.NO_WAY_BACK
+    for orientation in (1.0, -1.0):  # of directions that point uphill, and downhill
+        memory, info = judged(rule, measured(slope=2 * orientation, batch=batch()))
+        assert info.step_size == orientation / 2
+        against = measured(slope=-2 * orientation, batch=batch())
+        info = judged(rule, against, memory=memory)[1]
+        assert info.step_size == 0 and info.limit == Limit.NO_WAY_BACK
+
+
+def test_a_step_goes_ten_times_as_far_as_somebody_looked():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9), curvature_decay=0.5)
+    rule = dataclasses.replace(rule, look_every=4)
+    near = measured(distance=0.01, batch=batch())
+    memory, info = judged(rule, near, Trial(0.01, -0.01))
+    assert info.step_size == pytest.approx(0.1) and info.limit == Limit.LOOK
+    unseen = measured(curvature=math.nan, looked=False, slope=20.0, batch=batch())
+    _, info = judged(rule, unseen, memory=memory)
+    assert info.step_size == pytest.approx(1.0) and info.limit == Limit.LOOK
+
+
+def test_without_a_budget_a_step_may_go_back():
+    rule = UNDAMPED
     back = step.propose(UNDAMPED, step.begin(rule), measured(slope=-2.0))
     assert back.step_size == -0.5
 
@@ -145,7 +165,7 @@ def test_a_batch_that_is_not_finite_teaches_nothing():
         loss=math.nan, slope=math.nan, curvature=math.nan, sound=False, batch=batch()
     )
     after, info = judged(Rule(), bad, Trial(0.1, math.nan), memory)
-    assert after == memory._replace(steps=2, rejections=1)
+    assert after == memory._replace(rejections=1)
     assert info.rejected and info.step_size == 0 and info.rejections == 1
 
 
@@ -161,7 +181,7 @@ def test_a_batch_that_is_not_finite_teaches_nothing():
 def test_a_step_that_would_not_end_well_is_refused(changes, trial):
     memory = step.begin(PAPER)._replace(reach=1.0)
     after, info = judged(PAPER, measured(**changes), trial, memory)
-    expected = memory._replace(damping=2e-3, reach=0.25, steps=1, rejections=1)
+    expected = memory._replace(damping=2e-3, reach=0.25, rejections=1)
     assert after == expected and info.rejected and info.step_size == 0
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from adamqlr.torch import (
+    PAPER,
     SGDQLR,
     Accumulated,
     AdamQLR,
@@ -94,7 +95,7 @@ def test_a_checkpoint_goes_on_where_it_stopped(dtype):
     again = AdamQLR(other.parameters(), rule=SMALL)
     again.load_state_dict(saved["rule"])
     names = [name for name in again.param_groups[0] if name.startswith("memory_")]
-    assert len(names) == 9
+    assert len(names) == 10
     for name in names:
         assert again.param_groups[0][name] == optimiser.param_groups[0][name]
     assert trained(model, optimiser, x, y) == trained(other, again, x, y)
@@ -117,7 +118,8 @@ def test_a_scheduler_multiplies_the_step_size_also_of_a_limited_step():
     sizes, (x, y) = [], batch()
     for factor in (1.0, 0.25):
         model = small_net()
-        optimiser = AdamQLR(model.parameters(), rule=Rule(budget=KLBudget(1e-5)))
+        rule = Rule(budget=KLBudget(1e-5))
+        optimiser = AdamQLR(model.parameters(), rule=rule, curvature=Fisher())
         torch.optim.lr_scheduler.LambdaLR(optimiser, lambda _, f=factor: f)
         optimiser.step(Objective(model, Categorical(), x, y))
         assert optimiser.info.limit == Limit.KL_BUDGET
@@ -132,7 +134,7 @@ def test_a_warm_up_from_zero_moves_nothing_at_first():
     optimiser.step(Objective(model, Categorical(), x, y))
     scheduler.step()
     assert model[0].weight.equal(small_net()[0].weight)
-    assert optimiser.param_groups[0]["memory_damping"] == 1e-3
+    assert optimiser.param_groups[0]["memory_reach"] == 0
     trained(model, optimiser, x, y)
 
 
@@ -155,7 +157,8 @@ def test_clipping_shapes_the_direction_and_leaves_the_slope_raw():
     infos = []
     for hook in (None, clip):
         model = small_net()
-        optimiser = SGDQLR(model.parameters(), curvature=Fisher(), clip=hook)
+        settings = dict(curvature=Fisher(), rule=PAPER)
+        optimiser = SGDQLR(model.parameters(), clip=hook, **settings)
         optimiser.step(Objective(model, Categorical(), x, y))
         infos.append(optimiser.info)
     length = infos[0].slope ** 0.5
@@ -180,7 +183,7 @@ def test_micro_batches_of_unequal_size_make_the_step_of_the_whole_batch(curvatur
         for _ in range(4):
             optimiser.step(Accumulated(parts))
         infos.append(optimiser.info)
-    assert infos[0] == pytest.approx(infos[1], rel=1e-6)
+    assert infos[0] == pytest.approx(infos[1], rel=1e-6, nan_ok=True)
 
 
 def test_objectives_of_several_models_do_not_accumulate():

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from adamqlr.torch import (
+    PAPER,
     AdamQLR,
     Categorical,
     Fisher,
@@ -52,7 +53,7 @@ def test_one_step_sees_one_dropout_mask_and_the_next_another(curvature):
     seen = []
     model[1].register_forward_pre_hook(lambda _, args: seen.append(args[0] != 0))
     x, y = batch()
-    optimiser = AdamQLR(model.parameters(), curvature=curvature)
+    optimiser = AdamQLR(model.parameters(), curvature=curvature, rule=PAPER)
     optimiser.step(Objective(model, Categorical(), x, y))
     first, state = list(seen), torch.get_rng_state()
     assert len(first) == (2 if curvature == Probe() else 3)

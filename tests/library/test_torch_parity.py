@@ -108,7 +108,7 @@ def test_other_likelihoods_agree(case, x64):
         ("GaussNewton()", Rule(budget=KLBudget(decay=0.25), look_every=3)),
         ("Probe()", Rule(look_every=3)),
         ("Hessian()", Rule(damping=None, rescale=0.5)),
-        ("Subsampled(Fisher(), 2)", Rule(Damping(0.1, 0.7, 3.0), curvature_decay=None)),
+        ("Subsampled(Fisher(), 2)", Rule(Damping(0.1, 0.7, 3.0))),
     ],
 )
 def test_every_setting_agrees(curvature, rule, x64):

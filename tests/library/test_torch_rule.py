@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from adamqlr.torch import (
+    PAPER,
     QLR,
     SGDQLR,
     AdamQLR,
@@ -87,16 +88,20 @@ def test_rescaling_the_direction_leaves_the_update(scale):
 
 def test_info_says_what_limits_the_step():
     decided = [
-        after_one_step(linear_regression(), rule=Rule(budget=KLBudget(nats))).info.limit
-        for nats in (1e9, 1e-9)
+        after_one_step(
+            linear_regression(),
+            curvature=curvature,
+            rule=Rule(budget=KLBudget(nats)),
+        ).info.limit
+        for curvature, nats in ((Fisher(), 1e9), (Fisher(), 1e-9), (Probe(), 1e9))
     ]
-    assert decided == list(Limit)
+    assert decided == [Limit.MODEL, Limit.KL_BUDGET, Limit.LOOK]
 
 
 def test_any_closure_will_do_for_the_hessian():
     point = torch.tensor([1.0, -1.0], requires_grad=True)
     rosenbrock = lambda: (1 - point[0]) ** 2 + 100 * (point[1] - point[0] ** 2) ** 2
-    optimiser = AdamQLR([point], curvature=Hessian(), rule=Rule(budget=None))
+    optimiser = AdamQLR([point], curvature=Hessian(), rule=PAPER)
     for _ in range(200):
         loss = optimiser.step(rosenbrock)
     assert loss < 0.1

@@ -211,6 +211,6 @@ def as_objective(asking: str, value_fn: ValueFn) -> Objective:
             f"{asking} needs the model's outputs, which value_fn of type "
             f"{type(value_fn).__name__} does not show: pass value_fn=Objective("
             "predict, likelihood, inputs, targets), or use Hessian() and "
-            "Rule(budget=None), which take any function"
+            "rule=PAPER, which take any function"
         )
     return value_fn

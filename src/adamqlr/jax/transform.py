@@ -129,6 +129,7 @@ def qlr(
             slope=slope,
             square_norm=square_norm,
             curvature=look.curvature,
+            distance=None if look.trial is None else look.trial.distance,
             looked=looked,
             sound=sound,
             rounding=4 * jnp.finfo(loss.dtype).eps * abs(loss),
@@ -189,6 +190,7 @@ def _if(condition: Truth, evaluate: Callable[[], PyTree]) -> PyTree:
     """What `evaluate` returns where the condition holds, NaN elsewhere."""
     if condition is True:  # Known while tracing, which spares a `cond`.
         return evaluate()
+    evaluate = jax.jit(evaluate)  # Traces the model once, for its shape and for use.
     nan = lambda shape: jnp.full(shape.shape, jnp.nan, shape.dtype)
     skip = lambda: jax.tree.map(nan, jax.eval_shape(evaluate))
     return jax.lax.cond(condition, evaluate, skip)

@@ -38,7 +38,7 @@ def adam(
     r"""Adam's, $\hat m / (\sqrt{\hat v} + \epsilon)$, with `betas` and `eps`."""
     (b1, b2), eps = group["betas"], group["eps"]
     for state, param in zip(states, params, strict=True):
-        if not state:
+        if "exp_avg" not in state:
             state["exp_avg"] = torch.zeros_like(param)
             state["exp_avg_sq"] = torch.zeros_like(param)
             state["step"] = 0
@@ -66,7 +66,7 @@ def sgd(
     if group["momentum"] is None:
         return [grad.clone() for grad in grads]
     for state, param in zip(states, params, strict=True):
-        if not state:
+        if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(param)
     sums = [state["momentum_buffer"] for state in states]
     torch._foreach_mul_(sums, group["momentum"])

@@ -196,7 +196,7 @@ def as_objective(asking: str, part: Any) -> Objective:
         raise TypeError(
             f"{asking} needs the model's outputs, which a plain closure does not show: "
             "call step(Objective(model, likelihood, inputs, targets)), or use "
-            "curvature=Hessian() and Rule(budget=None), which take any closure"
+            "curvature=Hessian() and rule=PAPER, which take any closure"
         )
     return part
 

@@ -280,6 +280,7 @@ class QLR(torch.optim.Optimizer):
             slope=slope,
             square_norm=square_norm,
             curvature=look.curvature,
+            distance=None if look.trial is None else look.trial.distance,
             looked=looked,
             sound=sound,
             rounding=4 * torch.finfo(scalar_dtype(params)).eps * abs(point.loss),

@@ -1,0 +1,163 @@
+"""The average of the iterates: what it is, and that nobody can lose what is trained."""
+
+import copy
+import io
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import torch
+from torch import nn
+
+from adamqlr import rules
+from adamqlr.jax import Average, Gaussian, Objective, Rule, adamqlr, evaluation_params
+from adamqlr.jax import train_step as jax_step
+from adamqlr.torch import AdamQLR, Categorical
+from adamqlr.torch import Objective as TorchObjective
+from adamqlr.torch import Rule as TorchRule
+
+
+def weighted_mean(iterates, power):
+    """The slow obvious answer: weights that grow like the power of the step."""
+    weights = np.cumprod([1.0] + [(t + power) / t for t in range(1, len(iterates))])
+    return np.tensordot(weights / weights.sum(), np.stack(iterates), axes=1)
+
+
+@pytest.mark.parametrize("power", [0.0, 3.0, 8.0])
+def test_the_running_mean_weighs_late_iterates_like_a_power(power):
+    iterates, mean = np.random.default_rng(0).normal(size=20), 0.0
+    for count, iterate in enumerate(iterates, start=1):
+        mean += rules.averaging_weight(count, power) * (iterate - mean)
+    assert mean == pytest.approx(weighted_mean(iterates, power))
+
+
+X = jnp.linspace(-1, 1, 8)[:, None]
+REGRESSION = Objective(lambda w, x: x * w, Gaussian(), X, 3 * X)
+
+
+def test_evaluation_params_are_the_mean_of_what_was_trained():
+    optimiser = optax.chain(optax.identity(), adamqlr(rule=Rule(average=Average(3.0))))
+    params, iterates = jnp.zeros(1), []
+    state = optimiser.init(params)
+    for _ in range(12):
+        params, state, *_ = jax_step(optimiser, REGRESSION, params, state)
+        iterates.append(np.asarray(params))
+    found = evaluation_params(state, params)
+    np.testing.assert_allclose(found, weighted_mean(iterates, 3.0), rtol=1e-5)
+
+
+def test_without_an_average_the_params_are_evaluated():
+    optimiser, params = adamqlr(rule=Rule(average=None)), jnp.ones(1)
+    assert evaluation_params(optimiser.init(params), params) is params
+
+
+def test_averages_of_half_precision_are_kept_in_float32():
+    params = {"w": jnp.ones(3, jnp.bfloat16)}
+    state = adamqlr().init(params)
+    assert state.average["w"].dtype == jnp.float32
+    assert evaluation_params(state, params)["w"].dtype == jnp.bfloat16
+
+
+def test_a_refused_batch_leaves_the_average():
+    optimiser, params = adamqlr(), jnp.zeros(1)
+    params, state, *_ = jax_step(optimiser, REGRESSION, params, optimiser.init(params))
+    bad = Objective(lambda w, x: x * w, Gaussian(), X, X * jnp.nan)
+    _, after, *_ = jax_step(optimiser, bad, params, state)
+    assert after.info.rejected
+    jax.tree.map(np.testing.assert_array_equal, after.average, state.average)
+
+
+def problem(dtype=torch.float32):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).to(dtype)
+    x = torch.randn(32, 4, dtype=dtype)
+    return model, TorchObjective(model, Categorical(), x, x[:, :3].argmax(1))
+
+
+def contents(model):
+    return [param.detach().clone() for param in model.parameters()]
+
+
+def same(a, b):
+    return all(x.equal(y) for x, y in zip(a, b, strict=True))
+
+
+def test_eval_shows_the_mean_and_train_what_is_trained():
+    model, objective = problem()
+    optimiser, iterates = AdamQLR(model.parameters()), []
+    for _ in range(12):
+        optimiser.step(objective)
+        iterates.append(contents(model))
+    trained = contents(model)
+    with optimiser.averaged():
+        for number, param in enumerate(model.parameters()):
+            expected = weighted_mean([np.asarray(i[number]) for i in iterates], 8.0)
+            np.testing.assert_allclose(param.detach(), expected, rtol=1e-4, atol=1e-6)
+        optimiser.eval()  # twice is once
+    assert same(contents(model), trained)
+
+
+def test_forgetting_train_changes_no_training():
+    runs = []
+    for forgetful in (False, True):
+        model, objective = problem()
+        optimiser = AdamQLR(model.parameters())
+        for _ in range(12):
+            optimiser.step(objective)
+            if forgetful:
+                optimiser.eval()
+        optimiser.train()
+        runs.append(contents(model))
+    assert same(*runs)
+
+
+def test_a_gradient_taken_at_the_average_is_refused():
+    model, objective = problem()
+    criterion = nn.CrossEntropyLoss()
+    optimiser = AdamQLR(model.parameters()).watch(model, criterion)
+    for number in range(2):
+        optimiser.zero_grad()
+        criterion(model(objective.inputs), objective.targets).backward()
+        if number == 0:
+            optimiser.step()
+            optimiser.eval()
+    with pytest.raises(RuntimeError, match=r"call optimizer.train\(\) before"):
+        optimiser.step()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_a_checkpoint_of_either_mode_holds_both(mode, dtype):
+    model, objective = problem(dtype)
+    optimiser = AdamQLR(model.parameters())
+    for _ in range(6):
+        optimiser.step(objective)
+    getattr(optimiser, mode)()
+    file = io.BytesIO()
+    torch.save([model.state_dict(), optimiser.state_dict()], file)
+    file.seek(0)
+    weights, state = torch.load(file, weights_only=True)
+    other = copy.deepcopy(model)
+    other.load_state_dict(weights)
+    again = AdamQLR(other.parameters())
+    again.load_state_dict(state)
+    there = TorchObjective(other, Categorical(), objective.inputs, objective.targets)
+    for _ in range(3):
+        optimiser.step(objective)
+        again.step(there)
+    assert same(contents(model), contents(other))
+    optimiser.eval()
+    again.eval()
+    assert same(contents(model), contents(other))
+
+
+def test_a_rule_without_average_keeps_none():
+    model, objective = problem()
+    optimiser = AdamQLR(model.parameters(), rule=TorchRule(average=None))
+    optimiser.step(objective)
+    before = contents(model)
+    optimiser.eval()
+    assert same(contents(model), before)
+    assert all("average" not in state for state in optimiser.state.values())
