@@ -130,3 +130,8 @@ def test_a_batch_of_another_form_says_what_to_pass(batch, found, compiled):
     step = jax.jit(step) if compiled else step
     with pytest.raises(TypeError, match=rf"got {found}: call step\(params, state, "):
         step(mlp_params(), init(mlp_params()), batch)
+
+
+def test_float16_parameters_are_refused():
+    with pytest.raises(ValueError, match="parameters in float16 cannot be trained"):
+        adamqlr().init({"w": jnp.ones(3, jnp.float16)})

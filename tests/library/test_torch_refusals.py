@@ -183,3 +183,11 @@ def test_dead_units_leave_parameters_and_damping():
         assert (model[0].weight == -1).all()
         assert optimiser.param_groups[0]["memory_damping"] == 1e-3
         assert not optimiser.info.rejected and optimiser.info.step_size == 0
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_float16_parameters_are_refused(named):
+    model = nn.Linear(2, 1).half()
+    params = model.named_parameters() if named else model.parameters()
+    with pytest.raises(ValueError, match="parameters in float16 cannot be trained"):
+        AdamQLR(params)

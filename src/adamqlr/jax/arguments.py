@@ -76,3 +76,13 @@ def checked_batch(batch: Any) -> tuple[PyTree, PyTree, Array | None]:
         f"batch must be (inputs, targets) or (inputs, targets, weights), got {found}: "
         "call step(params, state, (inputs, targets))"
     )
+
+
+def refuse_float16(params: optax.Params) -> None:
+    """Refuse parameters in which squares of gradients and Adam's epsilon vanish."""
+    if any(jnp.result_type(leaf) == jnp.float16 for leaf in jax.tree.leaves(params)):
+        raise ValueError(
+            "parameters in float16 cannot be trained: squares of their gradients and "
+            "eps=1e-8 vanish in it. Keep parameters in float32 and compute in half "
+            "precision inside the model, or use bfloat16"
+        )

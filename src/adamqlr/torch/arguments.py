@@ -1,9 +1,10 @@
 """What users hand over, checked where they hand it over."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -16,6 +17,18 @@ def check_group(group: dict[str, Any]) -> None:
     check_range("lr", group["lr"], 0)
     check_range("weight_decay", group["weight_decay"], 0)
     check_range("l2", group["l2"], 0)
+    if any(param.dtype == torch.float16 for param in _tensors(group["params"])):
+        raise ValueError(
+            "parameters in float16 cannot be trained: squares of their gradients and "
+            "eps=1e-8 vanish in it. Keep parameters in float32 and compute in half "
+            "precision by autocast, or use bfloat16"
+        )
+
+
+def _tensors(params: Any) -> Iterable[Tensor]:
+    """The tensors of a group, which may be one, or have names."""
+    members = [params] if isinstance(params, Tensor) else params
+    return [member[1] if isinstance(member, tuple) else member for member in members]
 
 
 def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:

@@ -124,6 +124,8 @@ class QLR(torch.optim.Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; what the method remembers is that of all groups."""
+        if not isinstance(param_group["params"], Tensor):
+            param_group = param_group | {"params": list(param_group["params"])}
         check_group(self.defaults | param_group)
         first = self.param_groups[0] if self.param_groups else self.defaults
         memory = {name: first[name] for name in _MEMORY}

@@ -6,6 +6,7 @@ defaults touches.
 
 import dataclasses
 
+import jax
 import optax
 
 from adamqlr.jax import (
@@ -16,16 +17,18 @@ from adamqlr.jax import (
     Rule,
     Subsampled,
     adamqlr,
+    evaluation_params,
     paper_adamqlr,
     sgdqlr,
 )
 from qlrstudy.algorithms.stepper import (
+    Carry,
     adam_batch,
     chosen_step,
     optax_algorithm,
     qlr_batch,
 )
-from qlrstudy.spec import LogUniform, Settings, Task
+from qlrstudy.spec import LogUniform, ModelState, Params, Settings, Stepper, Task
 
 # The paper's section 4: lambda_0 and 1 / omega_inc = omega_dec.
 _UNTUNED = {"damping": 1e-3, "damping_decrease": 0.5, "damping_increase": 2.0}
@@ -70,6 +73,17 @@ def _library(task: Task, settings: Settings) -> optax.GradientTransformation:
 def _quarter(task: Task, settings: Settings) -> optax.GradientTransformation:
     del task, settings
     return adamqlr(curvature=Subsampled(Probe(), 4))
+
+
+def _evaluate_the_average(inner: Stepper) -> Stepper:
+    def params(carry: Carry) -> tuple[Params, ModelState]:
+        # Statistics of batch norm belong to the parameters that they were made with.
+        if jax.tree.leaves(carry.model_state):
+            return carry.params, carry.model_state
+        average = evaluation_params(carry.optimiser_state, carry.params)
+        return average, carry.model_state
+
+    return inner._replace(params=params)
 
 
 ADAMQLR_TUNED = optax_algorithm(
@@ -127,6 +141,7 @@ ADAMQLR = optax_algorithm(
     batch=adam_batch,
     defaults={},
     report=chosen_step,
+    around=_evaluate_the_average,
 )
 
 ADAMQLR_QUARTER = optax_algorithm(
@@ -136,4 +151,5 @@ ADAMQLR_QUARTER = optax_algorithm(
     batch=adam_batch,
     defaults={},
     report=chosen_step,
+    around=_evaluate_the_average,
 )
