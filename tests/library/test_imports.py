@@ -166,3 +166,10 @@ def test_nothing_public_has_more_than_eight_arguments(public):
         parameters = inspect.signature(public).parameters.values()
         named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
         assert len(named) <= 8
+
+
+@pytest.mark.parametrize("front, missing", [("jax", "optax"), ("torch", "torch")])
+def test_a_front_end_without_its_framework_names_the_extra(front, missing):
+    code = f"import sys; sys.modules['{missing}'] = None; import adamqlr.{front}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"pip install 'adamqlr[{front}]'" in run.stderr.splitlines()[-1]

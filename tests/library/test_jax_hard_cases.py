@@ -8,7 +8,16 @@ import numpy as np
 import optax
 import pytest
 
-from adamqlr.jax import Categorical, Gaussian, Objective, adamqlr, qlr, train_step
+from adamqlr.jax import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Objective,
+    adamqlr,
+    evaluation_params,
+    qlr,
+    train_step,
+)
 from cases import many_steps, mlp, mlp_params, one_step
 
 EXAMPLES = 128
@@ -159,3 +168,39 @@ def test_dead_units_leave_the_parameters_alone():
     params, objective = {"w": jnp.ones((3, 3))}, Objective(dead, Gaussian(), X, X)
     new, state = one_step(adamqlr(), objective, params)
     assert not state.info.rejected and (new["w"] == params["w"]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [32, 128])
+@pytest.mark.parametrize("threshold", [2.3, 1.3, 0.0])  # 1, 10 and 50 % are positive
+def test_rare_classes_are_learnt_better_than_their_share(threshold, batch):
+    x = jax.random.normal(jax.random.key(0), (4000, 10))
+    y = (x[:, :1] > threshold).astype(jnp.float32)
+    share = float(y.mean())
+    constant = -share * np.log(share) - (1 - share) * np.log(1 - share)
+
+    def network(params, x):
+        for weights, biases in params[:-1]:
+            x = jax.nn.relu(x @ weights + biases)
+        return x @ params[-1][0] + params[-1][1]
+
+    def trained(seed):
+        keys = jax.random.split(jax.random.key(seed), 4)
+        sizes = [(10, 64), (64, 64), (64, 1)]
+        params = [
+            (jax.random.normal(key, size) / size[0] ** 0.5, jnp.zeros(size[1]))
+            for key, size in zip(keys, sizes, strict=False)
+        ]
+        rows = jax.random.randint(keys[3], (1500, batch), 0, len(x))
+        optimiser = adamqlr()
+
+        def step(carry, row):
+            objective = Objective(network, Bernoulli(), x[row], y[row])
+            return train_step(optimiser, objective, *carry)[:2], None
+
+        (params, state), _ = jax.lax.scan(step, (params, optimiser.init(params)), rows)
+        whole = Objective(network, Bernoulli(), x, y)
+        return whole(params), whole(evaluation_params(state, params))
+
+    for losses in [jax.jit(trained)(seed) for seed in range(3)]:
+        assert max(float(loss) for loss in losses) < constant

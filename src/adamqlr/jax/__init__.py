@@ -1,5 +1,13 @@
 """AdamQLR as optax transformations: Adam says where to go, a model says how far."""
 
+try:
+    import optax as _  # noqa: F401 - only to say what to install
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "adamqlr.jax needs JAX: pip install 'adamqlr[jax]'"
+    ) from error
+
+
 from adamqlr.jax.curvature import (
     Curvature,
     Fisher,

@@ -1,5 +1,13 @@
 """AdamQLR as a `torch.optim.Optimizer`: Adam says where to go, a model says how far."""
 
+try:
+    import torch as _  # noqa: F401 - only to say what to install
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "adamqlr.torch needs PyTorch: pip install 'adamqlr[torch]'"
+    ) from error
+
+
 from adamqlr.rules import Limit
 from adamqlr.settings import PAPER, Average, Damping, KLBudget, Rule
 from adamqlr.step import Look, Scale, StepInfo, Trial
