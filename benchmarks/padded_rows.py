@@ -30,7 +30,7 @@ from adamqlr.jax import (
     Look,
     Objective,
     Point,
-    paper_adamqlr,
+    paper_adam_qlr,
 )
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
@@ -68,7 +68,7 @@ def counted(task: Task, settings: Settings) -> optax.GradientTransformation:
         settings["damping"], settings["damping_decrease"], settings["damping_increase"]
     )
     rule = dataclasses.replace(PAPER, damping=damping, rescale=settings["rescale"])
-    return paper_adamqlr(curvature=CountedFisher(), rule=rule)
+    return paper_adam_qlr(curvature=CountedFisher(), rule=rule)
 
 
 def variants(run: Run) -> Iterator[tuple[str, Run]]:

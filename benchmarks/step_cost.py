@@ -26,18 +26,18 @@ from adamqlr.jax import (
     Probe,
     Rule,
     Subsampled,
-    adamqlr,
-    paper_adamqlr,
+    adam_qlr,
+    paper_adam_qlr,
     trainer,
 )
 
 OPTIMISERS = {
     "Adam": optax.adam(1e-3),
-    "default": adamqlr(),
-    "default, quarter": adamqlr(curvature=Subsampled(Probe(), 4)),
-    "paper": paper_adamqlr(),
-    "paper, no trial": paper_adamqlr(rule=dataclasses.replace(PAPER, damping=None)),
-    "exact, amortised": adamqlr(
+    "default": adam_qlr(),
+    "default, quarter": adam_qlr(curvature=Subsampled(Probe(), 4)),
+    "paper": paper_adam_qlr(),
+    "paper, no trial": paper_adam_qlr(rule=dataclasses.replace(PAPER, damping=None)),
+    "exact, amortised": adam_qlr(
         curvature=Subsampled(Fisher(), 4), rule=Rule(look_every=10)
     ),
 }

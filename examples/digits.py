@@ -19,7 +19,7 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from adamqlr.jax import Categorical, adamqlr, paper_adamqlr, trainer
+from adamqlr.jax import Categorical, adam_qlr, paper_adam_qlr, trainer
 
 EPOCHS = 40
 
@@ -70,8 +70,8 @@ def main():
         x.astype("float32") / 16, y, random_state=0
     )
     optimisers = {
-        "AdamQLR, no learning rate": adamqlr(),
-        "AdamQLR, as published": paper_adamqlr(),
+        "AdamQLR, no learning rate": adam_qlr(),
+        "AdamQLR, as published": paper_adam_qlr(),
     } | {f"Adam, learning rate {rate}": optax.adam(rate) for rate in (1e-3, 1e-2, 1e-1)}
     rows = []
     for name, optimiser in track(optimisers.items(), "training"):

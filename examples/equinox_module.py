@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 from sklearn.datasets import load_diabetes
 
-from adamqlr.jax import Gaussian, Objective, adamqlr, train_step
+from adamqlr.jax import Gaussian, Objective, adam_qlr, train_step
 
 
 def main():
@@ -18,7 +18,7 @@ def main():
     params, static = eqx.partition(net, eqx.is_array)
     predict = lambda params, x: jax.vmap(eqx.combine(params, static))(x)
 
-    optimiser = optax.chain(optax.add_decayed_weights(1e-3), adamqlr())
+    optimiser = optax.chain(optax.add_decayed_weights(1e-3), adam_qlr())
     state = optimiser.init(params)
 
     @jax.jit

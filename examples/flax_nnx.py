@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from flax import nnx
 from sklearn.datasets import load_digits
 
-from adamqlr.jax import Categorical, Objective, adamqlr
+from adamqlr.jax import Categorical, Objective, adam_qlr
 
 
 class Net(nnx.Module):
@@ -45,7 +45,7 @@ def main():
     x, y = load_digits(return_X_y=True)
     x = jnp.asarray(x, jnp.float32) / 16
     net = Net(nnx.Rngs(0))
-    optimiser = nnx.Optimizer(net, adamqlr(), wrt=nnx.Param)
+    optimiser = nnx.Optimizer(net, adam_qlr(), wrt=nnx.Param)
     for i in range(60):
         loss = step(net, optimiser, x[:1400], y[:1400])
         if i % 20 == 19:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from adamqlr import rules
-from adamqlr.jax import Average, Gaussian, Objective, Rule, adamqlr, evaluation_params
+from adamqlr.jax import Average, Gaussian, Objective, Rule, adam_qlr, evaluation_params
 from adamqlr.jax import train_step as jax_step
 from adamqlr.torch import AdamQLR, Categorical
 from adamqlr.torch import Objective as TorchObjective
@@ -38,7 +38,7 @@ REGRESSION = Objective(lambda w, x: x * w, Gaussian(), X, 3 * X)
 
 
 def test_evaluation_params_are_the_mean_of_what_was_trained():
-    optimiser = optax.chain(optax.identity(), adamqlr(rule=Rule(average=Average(3.0))))
+    optimiser = optax.chain(optax.identity(), adam_qlr(rule=Rule(average=Average(3.0))))
     params, iterates = jnp.zeros(1), []
     state = optimiser.init(params)
     for _ in range(12):
@@ -49,19 +49,19 @@ def test_evaluation_params_are_the_mean_of_what_was_trained():
 
 
 def test_without_an_average_the_params_are_evaluated():
-    optimiser, params = adamqlr(rule=Rule(average=None)), jnp.ones(1)
+    optimiser, params = adam_qlr(rule=Rule(average=None)), jnp.ones(1)
     assert evaluation_params(optimiser.init(params), params) is params
 
 
 def test_averages_of_half_precision_are_kept_in_float32():
     params = {"w": jnp.ones(3, jnp.bfloat16)}
-    state = adamqlr().init(params)
+    state = adam_qlr().init(params)
     assert state.average["w"].dtype == jnp.float32
     assert evaluation_params(state, params)["w"].dtype == jnp.bfloat16
 
 
 def test_a_refused_batch_leaves_the_average():
-    optimiser, params = adamqlr(), jnp.zeros(1)
+    optimiser, params = adam_qlr(), jnp.zeros(1)
     params, state, *_ = jax_step(optimiser, REGRESSION, params, optimiser.init(params))
     bad = Objective(lambda w, x: x * w, Gaussian(), X, X * jnp.nan)
     _, after, *_ = jax_step(optimiser, bad, params, state)

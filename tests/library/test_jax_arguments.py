@@ -13,8 +13,8 @@ from adamqlr.jax import (
     KLBudget,
     Rule,
     Subsampled,
-    adamqlr,
-    sgdqlr,
+    adam_qlr,
+    sgd_qlr,
     trainer,
 )
 from cases import linear_regression, mlp, mlp_params, plain
@@ -35,10 +35,10 @@ from cases import linear_regression, mlp, mlp_params, plain
         (Rule, {"curvature_decay": 1.0}, r"curvature_decay .* \[0, 1\), got 1.0"),
         (Rule, {"look_every": 0}, r"look_every must lie in \[1, inf\), got 0"),
         (Rule, {"look_every": 2, "curvature_decay": None}, "needs a running mean"),
-        (adamqlr, {"b1": 1.0}, r"b1 must lie in \[0, 1\), got 1.0"),
-        (adamqlr, {"b2": -0.1}, r"b2 must lie in \[0, 1\), got -0.1"),
-        (adamqlr, {"eps": 0.0}, r"eps must lie in \(0, inf\), got 0.0"),
-        (sgdqlr, {"momentum": 1.0}, r"momentum must lie in \[0, 1\), got 1.0"),
+        (adam_qlr, {"b1": 1.0}, r"b1 must lie in \[0, 1\), got 1.0"),
+        (adam_qlr, {"b2": -0.1}, r"b2 must lie in \[0, 1\), got -0.1"),
+        (adam_qlr, {"eps": 0.0}, r"eps must lie in \(0, inf\), got 0.0"),
+        (sgd_qlr, {"momentum": 1.0}, r"momentum must lie in \[0, 1\), got 1.0"),
         (Subsampled, {"curvature": Fisher(), "every": 0}, "every must lie in"),
     ],
 )
@@ -134,4 +134,4 @@ def test_a_batch_of_another_form_says_what_to_pass(batch, found, compiled):
 
 def test_float16_parameters_are_refused():
     with pytest.raises(ValueError, match="parameters in float16 cannot be trained"):
-        adamqlr().init({"w": jnp.ones(3, jnp.float16)})
+        adam_qlr().init({"w": jnp.ones(3, jnp.float16)})

@@ -18,9 +18,9 @@ from adamqlr.jax import (
     QLRState,
     Rule,
     Subsampled,
-    adamqlr,
+    adam_qlr,
     qlr,
-    sgdqlr,
+    sgd_qlr,
     train_step,
 )
 from cases import CASES, mlp, mlp_params
@@ -28,23 +28,23 @@ from cases import CASES, mlp, mlp_params
 
 def rescaled(rescale):
     """As a function of its number, which optax then injects or schedules."""
-    return adamqlr(rule=Rule(rescale=rescale))
+    return adam_qlr(rule=Rule(rescale=rescale))
 
 
 VARIANTS = {
-    "adamqlr": adamqlr(),
-    "undamped": adamqlr(rule=Rule(damping=None)),
-    "sgdqlr": sgdqlr(momentum=0.9),
-    "amortised": adamqlr(curvature=Subsampled(Fisher(), 2), rule=Rule(look_every=3)),
-    "exact": adamqlr(curvature=Fisher()),
-    "probed on a part": adamqlr(curvature=Subsampled(Probe(), 2)),
+    "adamqlr": adam_qlr(),
+    "undamped": adam_qlr(rule=Rule(damping=None)),
+    "sgd_qlr": sgd_qlr(momentum=0.9),
+    "amortised": adam_qlr(curvature=Subsampled(Fisher(), 2), rule=Rule(look_every=3)),
+    "exact": adam_qlr(curvature=Fisher()),
+    "probed on a part": adam_qlr(curvature=Subsampled(Probe(), 2)),
     "around a whole optimiser": qlr(optax.rmsprop(0.1)),
-    "limited": adamqlr(rule=Rule(budget=KLBudget(1e-3), rescale=0.5)),
+    "limited": adam_qlr(rule=Rule(budget=KLBudget(1e-3), rescale=0.5)),
     "after clipping and weight decay": optax.chain(
-        optax.clip_by_global_norm(0.1), optax.add_decayed_weights(1e-2), adamqlr()
+        optax.clip_by_global_norm(0.1), optax.add_decayed_weights(1e-2), adam_qlr()
     ),
     "with injected hyperparameters": optax.inject_hyperparams(rescaled)(rescale=0.5),
-    "applied if finite": optax.apply_if_finite(adamqlr(), 3),
+    "applied if finite": optax.apply_if_finite(adam_qlr(), 3),
 }
 each_variant = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -97,7 +97,7 @@ def test_scan_equals_a_loop(variant):
 
 
 def test_vmap_over_seeds_equals_each_alone():
-    optimiser = adamqlr(rule=Rule(look_every=2))
+    optimiser = adam_qlr(rule=Rule(look_every=2))
     step = make_step(optimiser)
 
     def train(shift):
@@ -126,7 +126,7 @@ def test_all_buffers_can_be_donated(variant):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_parameters_of_every_float_type_train(dtype, x64):
     cast = lambda tree: optax.tree.cast(tree, dtype)
-    params, optimiser, traces = cast(mlp_params()), adamqlr(), []
+    params, optimiser, traces = cast(mlp_params()), adam_qlr(), []
     step = jax.jit(make_step(optimiser, traces))
     carry, losses = (params, optimiser.init(params)), []
     x, y = cast(batches(1))
@@ -144,9 +144,9 @@ def test_state_is_adams_an_average_and_twenty_two_scalars():
     params = {"w": jnp.zeros((1000, 100))}
     size = lambda tree: sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
     adam = optax.adam(1e-3).init(params)
-    extra = size(adamqlr().init(params)) - size(adam)
+    extra = size(adam_qlr().init(params)) - size(adam)
     assert extra == size(params) + 21 * 4 + 1
-    alone = adamqlr(rule=Rule(average=None)).init(params)
+    alone = adam_qlr(rule=Rule(average=None)).init(params)
     assert size(alone) - size(adam) == 21 * 4 + 1
 
 
@@ -156,7 +156,7 @@ def test_a_sweep_over_traced_settings_compiles_one_program():
     @jax.jit
     def loss_after(initial, nats, decay, rescale):
         rule = Rule(Damping(initial), KLBudget(nats), decay, rescale)
-        optimiser = adamqlr(rule=rule)
+        optimiser = adam_qlr(rule=rule)
         step = make_step(optimiser, traces)
         start = (mlp_params(), optimiser.init(mlp_params()))
         return jax.lax.scan(step, start, batches())[1][-1]
@@ -195,10 +195,10 @@ def test_info_is_found_by_name_in_any_chain():
 def test_slope_uses_the_raw_gradient_also_after_clipping():
     objective, params = CASES["gaussian"]()
     value, grad = jax.value_and_grad(objective)(params)
-    clipped = optax.chain(optax.clip_by_global_norm(1e-3), sgdqlr())
+    clipped = optax.chain(optax.clip_by_global_norm(1e-3), sgd_qlr())
     arguments = dict(value=value, grad=grad, value_fn=objective)
     updates, _ = clipped.update(grad, clipped.init(params), params, **arguments)
-    plain, _ = sgdqlr().update(grad, sgdqlr().init(params), params, **arguments)
+    plain, _ = sgd_qlr().update(grad, sgd_qlr().init(params), params, **arguments)
     # Clipping the norm only scales the direction, to which the step is invariant.
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), updates, plain
@@ -216,7 +216,7 @@ def test_flax_nnx_optimizer_trains():
             return self.out(nnx.relu(self.norm(self.hidden(x))))
 
     model = Net(nnx.Rngs(0))
-    optimiser = nnx.Optimizer(model, adamqlr(), wrt=nnx.Param)
+    optimiser = nnx.Optimizer(model, adam_qlr(), wrt=nnx.Param)
     x = jax.random.normal(jax.random.key(1), (32, 3))
     y = (x[:, 0] > 0).astype(int)
 

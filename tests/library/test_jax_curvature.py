@@ -17,7 +17,7 @@ from adamqlr.jax import (
     Point,
     Probe,
     Subsampled,
-    adamqlr,
+    adam_qlr,
     train_step,
 )
 from cases import CASES, MASK, double, mlp, mlp_params, rosenbrock
@@ -170,7 +170,7 @@ def test_a_likelihood_of_ones_own_is_one_small_class():
     y = mlp(mlp_params(), x)
     params = jax.tree.map(lambda leaf: leaf + 0.3, mlp_params())
     objective = Objective(mlp, Laplace(), x, y)
-    optimiser = adamqlr()
+    optimiser = adam_qlr()
     state = optimiser.init(params)
     first = objective(params)
 

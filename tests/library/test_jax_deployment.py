@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint
 
-from adamqlr.jax import Gaussian, Rule, adamqlr, trainer
+from adamqlr.jax import Gaussian, Rule, adam_qlr, trainer
 from cases import mlp, mlp_params
 
 SHARDED = """
     import jax, jax.numpy as jnp, numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
-    from adamqlr.jax import Categorical, Fisher, Rule, Subsampled, adamqlr, trainer
+    from adamqlr.jax import Categorical, Fisher, Rule, Subsampled, adam_qlr, trainer
 
     assert jax.device_count() == 8
     jax.config.update("jax_enable_x64", True)
@@ -31,8 +31,8 @@ SHARDED = """
     model = lambda p, x: jnp.tanh(x @ p["a"]) @ p["b"]
 
     for optimiser in (
-        adamqlr(),
-        adamqlr(curvature=Subsampled(Fisher(), 2), rule=Rule(look_every=2)),
+        adam_qlr(),
+        adam_qlr(curvature=Subsampled(Fisher(), 2), rule=Rule(look_every=2)),
     ):
         init, step = trainer(model, Categorical(), optimiser)
         step = jax.jit(step)
@@ -65,7 +65,7 @@ def test_a_sharded_batch_gives_the_single_device_trajectory():
 def test_a_checkpoint_resumes_bit_for_bit(tmp_path):
     x = jax.random.normal(jax.random.key(0), (32, 3))
     batch = (x, jnp.sin(x[:, :2]))
-    init, step = trainer(mlp, Gaussian(), adamqlr(rule=Rule(look_every=2)))
+    init, step = trainer(mlp, Gaussian(), adam_qlr(rule=Rule(look_every=2)))
     step = jax.jit(step)
 
     def train(params, state, steps):

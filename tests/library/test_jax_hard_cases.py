@@ -13,7 +13,7 @@ from adamqlr.jax import (
     Categorical,
     Gaussian,
     Objective,
-    adamqlr,
+    adam_qlr,
     evaluation_params,
     qlr,
     train_step,
@@ -27,7 +27,7 @@ Y = mlp(TEACHER, X)
 CLASSES = jnp.argmax(Y, axis=1)
 
 
-DEFAULT, KINDS = adamqlr(), {"gaussian": Gaussian(), "categorical": Categorical()}
+DEFAULT, KINDS = adam_qlr(), {"gaussian": Gaussian(), "categorical": Categorical()}
 
 
 # Compiled once for all cases of a kind, since it is the data that are hard.
@@ -68,7 +68,7 @@ def test_targets_of_any_unit_are_learnt(unit, gain):
 def test_the_targets_unit_does_not_change_the_answer(unit):
     """A linear network from zero has no unit of its own, nor has the method."""
     predict = lambda params, x: x @ params
-    optimiser, params = adamqlr(), jnp.zeros((3, 2))
+    optimiser, params = adam_qlr(), jnp.zeros((3, 2))
     objective = Objective(predict, Gaussian(), X, unit * Y)
 
     params, _ = many_steps(optimiser, objective, params, 150)
@@ -144,7 +144,7 @@ def test_clipping_and_weight_decay_go_before_the_rule():
         (X, Y),
         "gaussian",
         optax.chain(
-            optax.clip_by_global_norm(0.1), optax.add_decayed_weights(1e-4), adamqlr()
+            optax.clip_by_global_norm(0.1), optax.add_decayed_weights(1e-4), adam_qlr()
         ),
     )
     assert after < before / 4
@@ -158,7 +158,7 @@ def test_micro_batches_make_the_step_of_the_whole_batch():
 
     def stepped(predict):
         objective = Objective(predict, Gaussian(), X, Y)
-        return one_step(adamqlr(), objective, mlp_params())[1].info
+        return one_step(adam_qlr(), objective, mlp_params())[1].info
 
     np.testing.assert_allclose(stepped(parts)[:6], stepped(mlp)[:6], rtol=1e-3)
 
@@ -166,7 +166,7 @@ def test_micro_batches_make_the_step_of_the_whole_batch():
 def test_dead_units_leave_the_parameters_alone():
     dead = lambda params, x: jax.nn.relu(x @ params["w"] - 100.0) @ params["w"].T
     params, objective = {"w": jnp.ones((3, 3))}, Objective(dead, Gaussian(), X, X)
-    new, state = one_step(adamqlr(), objective, params)
+    new, state = one_step(adam_qlr(), objective, params)
     assert not state.info.rejected and (new["w"] == params["w"]).all()
 
 
@@ -192,7 +192,7 @@ def test_rare_classes_are_learnt_better_than_their_share(threshold, batch):
             for key, size in zip(keys, sizes, strict=False)
         ]
         rows = jax.random.randint(keys[3], (1500, batch), 0, len(x))
-        optimiser = adamqlr()
+        optimiser = adam_qlr()
 
         def step(carry, row):
             objective = Objective(network, Bernoulli(), x[row], y[row])

@@ -16,7 +16,7 @@ from adamqlr.jax import (
     Probe,
     Rule,
     Subsampled,
-    adamqlr,
+    adam_qlr,
     train_step,
 )
 from cases import CASES, many_steps, mlp, mlp_params
@@ -39,7 +39,7 @@ def infos(optimiser, likelihood, targets, weights=None):
 
 
 def test_the_targets_scale_is_that_of_all_examples_seen():
-    for i, state in enumerate(infos(adamqlr(), Gaussian(), Y, MASKS)):
+    for i, state in enumerate(infos(adam_qlr(), Gaussian(), Y, MASKS)):
         rows = np.asarray(Y[: i + 1])[np.asarray(MASKS[: i + 1]) == 1]
         assert state.memory.examples == len(rows)
         np.testing.assert_allclose(state.memory.mean, rows.mean(), rtol=1e-5)
@@ -49,7 +49,7 @@ def test_the_targets_scale_is_that_of_all_examples_seen():
 def test_each_step_keeps_to_what_the_examples_seen_allow():
     for kind, targets in [(Gaussian(), Y), (Categorical(), jnp.argmax(Y, axis=2))]:
         states = infos(
-            adamqlr(curvature=Fisher(), rule=Rule(budget=KLBudget(1e-4))),
+            adam_qlr(curvature=Fisher(), rule=Rule(budget=KLBudget(1e-4))),
             kind,
             targets,
         )
@@ -74,7 +74,7 @@ def adams_direction(state):
 def test_the_running_mean_stands_for_the_curvature():
     decay, mean = 0.8, 0.0
     rule = Rule(budget=None, curvature_decay=decay, look_every=1)
-    optimiser = adamqlr(curvature=Fisher(), rule=rule)
+    optimiser = adam_qlr(curvature=Fisher(), rule=rule)
     for state in infos(optimiser, Gaussian(), Y):
         info, direction = state.info, adams_direction(state)
         square_norm = float(optax.tree.vdot(direction, direction))
@@ -87,7 +87,7 @@ def test_the_running_mean_stands_for_the_curvature():
 
 def test_known_outputs_change_nothing_but_the_work():
     objective, params = CASES["convolution, batch norm"]()
-    optimiser = adamqlr()
+    optimiser = adam_qlr()
     (value, (outputs, _)), grad = jax.value_and_grad(
         objective.with_outputs, has_aux=True
     )(params)
@@ -107,7 +107,7 @@ def test_a_probe_of_a_part_trains_as_far_as_one_of_the_whole():
     objective = Objective(mlp, Categorical(), x, jnp.argmax(x[:, :2], axis=1))
 
     def trained(curvature):
-        optimiser = adamqlr(curvature=curvature)
+        optimiser = adam_qlr(curvature=curvature)
         return objective(many_steps(optimiser, objective, mlp_params(), 100)[0])
 
     assert trained(Subsampled(Probe(), 4)) < 1.5 * trained(Probe()) + 0.01

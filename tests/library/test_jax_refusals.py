@@ -13,8 +13,8 @@ from adamqlr.jax import (
     KLBudget,
     Objective,
     Probe,
-    adamqlr,
-    sgdqlr,
+    adam_qlr,
+    sgd_qlr,
     train_step,
     trainer,
 )
@@ -52,7 +52,7 @@ def assert_same(a, b):
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])
-@pytest.mark.parametrize("optimiser", [plain(), adamqlr()], ids=["plain", "default"])
+@pytest.mark.parametrize("optimiser", [plain(), adam_qlr()], ids=["plain", "default"])
 def test_a_batch_that_is_not_finite_leaves_all_but_the_counts(where, optimiser):
     params, state = mlp_params(), optimiser.init(mlp_params())
     healthy = Objective(mlp, Gaussian(), jnp.ones((4, 3)), jnp.zeros((4, 2)))
@@ -84,7 +84,7 @@ def test_a_step_that_would_not_end_well_is_trusted_less(where):
 
 
 def test_a_gradient_that_a_chain_made_finite_is_still_a_bad_batch():
-    optimiser = optax.chain(optax.zero_nans(), adamqlr())
+    optimiser = optax.chain(optax.zero_nans(), adam_qlr())
     objective = Objective(
         lambda p, x: mlp(p, x) + jnp.sqrt(jnp.abs(p["w1"] - p["w1"])).sum(),
         Gaussian(), jnp.ones((4, 3)), jnp.zeros((4, 2)),
@@ -101,7 +101,7 @@ def batches(rate):
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.6, 0.9])
-@pytest.mark.parametrize("optimiser", [adamqlr(), sgdqlr(momentum=0.9)])
+@pytest.mark.parametrize("optimiser", [adam_qlr(), sgd_qlr(momentum=0.9)])
 def test_training_goes_on_as_if_bad_batches_had_not_been(rate, optimiser):
     init, step = trainer(mlp, Gaussian(), optimiser)
     step = jax.jit(step)
@@ -136,7 +136,7 @@ def test_steps_between_looks_wait_for_a_first_curvature():
     assert looks == [False, *[True] * 8, False, True]
 
 
-@pytest.mark.parametrize("optimiser", [adamqlr(), optax.adam(1e-3)])
+@pytest.mark.parametrize("optimiser", [adam_qlr(), optax.adam(1e-3)])
 def test_a_bad_batch_leaves_the_model_s_state(optimiser):
     def model(params, x, state):
         return mlp(params, x), {"mean": 0.9 * state["mean"] + 0.1 * x.mean(0)}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from adamqlr.jax import Damping, Gaussian, Objective, adamqlr, train_step, trainer
+from adamqlr.jax import Damping, Gaussian, Objective, adam_qlr, train_step, trainer
 from cases import mlp, mlp_params, plain, rosenbrock
 
 X = jax.random.normal(jax.random.key(0), (32, 3))
@@ -15,7 +15,7 @@ Y = jnp.sin(X[:, :2])
 
 
 def test_a_step_is_the_optax_step():
-    init, step = trainer(mlp, Gaussian(), adamqlr())
+    init, step = trainer(mlp, Gaussian(), adam_qlr())
     params, state = jax.jit(step)(mlp_params(), init(mlp_params()), (X, Y))
     assert state.optimiser.info.trial_loss < state.loss
     assert state.model is None and state.key is None
@@ -100,7 +100,7 @@ def counting(calls):
 def test_a_step_evaluates_the_model_twice():
     """For the gradient and at the probe; neither budget nor loss need another."""
     calls = []
-    objective, optimiser = Objective(counting(calls), Gaussian(), X, Y), adamqlr()
+    objective, optimiser = Objective(counting(calls), Gaussian(), X, Y), adam_qlr()
     state = optimiser.init(mlp_params())
     jax.make_jaxpr(lambda *carry: train_step(optimiser, objective, *carry))(
         mlp_params(), state
@@ -112,7 +112,7 @@ def test_a_step_evaluates_the_model_twice():
 
 
 def test_a_step_is_gradient_update_and_apply():
-    objective, optimiser = Objective(mlp, Gaussian(), X, Y), adamqlr()
+    objective, optimiser = Objective(mlp, Gaussian(), X, Y), adam_qlr()
     params, state = mlp_params(), optimiser.init(mlp_params())
     found = train_step(optimiser, objective, params, state)
     value, grad = jax.value_and_grad(objective)(params)

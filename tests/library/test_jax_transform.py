@@ -15,9 +15,9 @@ from adamqlr.jax import (
     Limit,
     Objective,
     Probe,
-    adamqlr,
+    adam_qlr,
     qlr,
-    sgdqlr,
+    sgd_qlr,
     train_step,
 )
 from cases import (
@@ -65,7 +65,7 @@ def test_info_reports_what_the_step_did(x64):
     assert not info.rejected
 
 
-@pytest.mark.parametrize("make", [adamqlr, sgdqlr])
+@pytest.mark.parametrize("make", [adam_qlr, sgd_qlr])
 def test_ratio_is_one_on_an_undamped_quadratic(make, x64):
     objective, params = linear_regression()
     params = params.astype("float64")
@@ -110,7 +110,7 @@ def test_undamped_newton_steps_on_rosenbrock_follow_the_hessian(x64):
         grad = jax.grad(rosenbrock)(params)
         hessian = jax.hessian(rosenbrock)(params)
         alpha = grad @ grad / (grad @ hessian @ grad)
-        optimiser = plain(sgdqlr, curvature=Hessian(signed=True), damping=None)
+        optimiser = plain(sgd_qlr, curvature=Hessian(signed=True), damping=None)
         new, state = one_step(optimiser, rosenbrock, params)
         assert state.info.step_size == pytest.approx(float(alpha), rel=1e-9)
         np.testing.assert_allclose(new, params - alpha * grad, rtol=1e-9)
@@ -128,7 +128,7 @@ def test_only_the_signed_hessian_climbs():
     params = jnp.array([0.3])
     after = {
         signed: saddle(
-            one_step(plain(sgdqlr, curvature=Hessian(signed)), saddle, params)[0]
+            one_step(plain(sgd_qlr, curvature=Hessian(signed)), saddle, params)[0]
         )
         for signed in (True, False)
     }

@@ -119,7 +119,7 @@ def test_every_setting_agrees(curvature, rule, x64):
 def test_sgdqlr_agrees(x64):
     assert_same(
         "MLP, weighted Gaussian",
-        in_jax.sgdqlr(momentum=0.9),
+        in_jax.sgd_qlr(momentum=0.9),
         lambda params: in_torch.SGDQLR(params, momentum=0.9),
     )
 
@@ -129,6 +129,6 @@ def test_the_paper_s_agrees(x64):
     rule = dataclasses.replace(PAPER, damping=Damping(0.1))
     assert_same(
         "MLP, weighted Gaussian",
-        in_jax.paper_adamqlr(rule=rule),
+        in_jax.paper_adam_qlr(rule=rule),
         lambda params: in_torch.PaperAdamQLR(params, rule=rule),
     )

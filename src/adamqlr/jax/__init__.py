@@ -28,7 +28,7 @@ from adamqlr.jax.likelihoods import (
     Poisson,
 )
 from adamqlr.jax.objective import Objective
-from adamqlr.jax.optimisers import adamqlr, paper_adamqlr, sgdqlr
+from adamqlr.jax.optimisers import adam_qlr, paper_adam_qlr, sgd_qlr
 from adamqlr.jax.robust import Huber, Laplace
 from adamqlr.jax.training import Trainer, TrainingState, TrainStep, train_step, trainer
 from adamqlr.jax.transform import QLRState, evaluation_params, qlr
@@ -70,11 +70,11 @@ __all__ = [
     "Trainer",
     "TrainingState",
     "Trial",
-    "adamqlr",
+    "adam_qlr",
     "evaluation_params",
-    "paper_adamqlr",
+    "paper_adam_qlr",
     "qlr",
-    "sgdqlr",
+    "sgd_qlr",
     "train_step",
     "trainer",
 ]

@@ -12,7 +12,7 @@ from adamqlr.settings import PAPER, Rule, check_range
 Mask = PyTree[bool] | Callable[[optax.Params], PyTree[bool]] | None
 
 
-def adamqlr(
+def adam_qlr(
     learning_rate: None = None,
     *,
     b1: float = 0.9,
@@ -31,7 +31,7 @@ def adamqlr(
     The defaults want no tuning at any batch size: one more forward pass at a distance
     measures the curvature, its running mean holds steps back that a lucky batch would
     let through, and no step moves the predictions further than the examples seen so far
-    allow. `paper_adamqlr` is the paper's own.
+    allow. `paper_adam_qlr` is the paper's own.
 
     Args:
         learning_rate: there is none; any but `None` is refused.
@@ -52,10 +52,10 @@ def adamqlr(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from adamqlr.jax import Gaussian, Objective, adamqlr, train_step
+        >>> from adamqlr.jax import Gaussian, Objective, adam_qlr, train_step
         >>> x = jnp.linspace(-1, 1, 8)[:, None]
         >>> objective = Objective(lambda w, x: x * w, Gaussian(), x, 3 * x)
-        >>> optimiser, params = adamqlr(), jnp.zeros(1)
+        >>> optimiser, params = adam_qlr(), jnp.zeros(1)
         >>> state = optimiser.init(params)
         >>> for _ in range(50):
         ...     params, state, *_ = train_step(optimiser, objective, params, state)
@@ -64,7 +64,7 @@ def adamqlr(
     """
     if learning_rate is not None:
         raise TypeError(
-            f"adamqlr has no learning rate, got {learning_rate!r}: leave it out, the "
+            f"adam_qlr has no learning rate, got {learning_rate!r}: leave it out, the "
             "length of each step is chosen by itself"
         )
     check_range("b1", b1, 0, 1, open_high=True)
@@ -78,7 +78,7 @@ def adamqlr(
     return qlr(direction, curvature=curvature, rule=rule)
 
 
-def paper_adamqlr(
+def paper_adam_qlr(
     *,
     curvature: Curvature = Fisher(),  # noqa: B008 - immutable
     rule: Rule = PAPER,
@@ -98,7 +98,7 @@ def paper_adamqlr(
     return qlr(optax.scale_by_adam(), curvature=curvature, rule=rule)
 
 
-def sgdqlr(
+def sgd_qlr(
     *,
     momentum: float | None = None,
     curvature: Curvature = Probe(),  # noqa: B008 - immutable

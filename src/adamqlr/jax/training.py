@@ -12,7 +12,7 @@ from adamqlr.jax.arguments import check_likelihood, checked_batch
 from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.likelihoods import Likelihood
 from adamqlr.jax.objective import Objective
-from adamqlr.jax.optimisers import adamqlr
+from adamqlr.jax.optimisers import adam_qlr
 from adamqlr.jax.scalars import scalar_dtype
 
 
@@ -51,10 +51,10 @@ def train_step(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from adamqlr.jax import Gaussian, Objective, adamqlr, train_step
+        >>> from adamqlr.jax import Gaussian, Objective, adam_qlr, train_step
         >>> x = jnp.eye(2)
         >>> objective = Objective(lambda w, x: x @ w, Gaussian(), x, x)
-        >>> optimiser, params = adamqlr(), jnp.zeros((2, 2))
+        >>> optimiser, params = adam_qlr(), jnp.zeros((2, 2))
         >>> state = optimiser.init(params)
         >>> params, state, loss, _ = train_step(optimiser, objective, params, state)
         >>> float(loss), bool(objective(params) < loss)
@@ -118,7 +118,7 @@ def trainer(
     Args:
         model: maps `(params, inputs)` to outputs, in training mode.
         likelihood: what the outputs say about the targets.
-        optimiser: any optax optimiser; `None` for `adamqlr()`.
+        optimiser: any optax optimiser; `None` for `adam_qlr()`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -133,7 +133,7 @@ def trainer(
         True
     """
     check_likelihood(likelihood)
-    chosen = adamqlr() if optimiser is None else optimiser
+    chosen = adam_qlr() if optimiser is None else optimiser
     rule = optax.with_extra_args_support(chosen)
 
     def init(

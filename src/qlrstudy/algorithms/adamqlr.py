@@ -1,7 +1,7 @@
 """The paper's AdamQLR and its ablations, and the library's own optimisers.
 
-The paper's variants are the library's `paper_adamqlr`, which no change of the library's
-defaults touches.
+The paper's variants are the library's `paper_adam_qlr`, which no change of the
+library's defaults touches.
 """
 
 import dataclasses
@@ -16,10 +16,10 @@ from adamqlr.jax import (
     Probe,
     Rule,
     Subsampled,
-    adamqlr,
+    adam_qlr,
     evaluation_params,
-    paper_adamqlr,
-    sgdqlr,
+    paper_adam_qlr,
+    sgd_qlr,
 )
 from qlrstudy.algorithms.stepper import (
     Carry,
@@ -48,31 +48,31 @@ def _rule(settings: Settings) -> Rule:
 
 
 def _adamqlr(task: Task, settings: Settings) -> optax.GradientTransformation:
-    return paper_adamqlr(curvature=task.curvature, rule=_rule(settings))
+    return paper_adam_qlr(curvature=task.curvature, rule=_rule(settings))
 
 
 def _hessian(task: Task, settings: Settings) -> optax.GradientTransformation:
     del task
-    return paper_adamqlr(curvature=Hessian(signed=True), rule=_rule(settings))
+    return paper_adam_qlr(curvature=Hessian(signed=True), rule=_rule(settings))
 
 
 def _undamped(task: Task, settings: Settings) -> optax.GradientTransformation:
     rule = dataclasses.replace(PAPER, damping=None, rescale=settings["rescale"])
-    return paper_adamqlr(curvature=task.curvature, rule=rule)
+    return paper_adam_qlr(curvature=task.curvature, rule=rule)
 
 
 def _sgdqlr(task: Task, settings: Settings) -> optax.GradientTransformation:
-    return sgdqlr(curvature=task.curvature, rule=_rule(settings))
+    return sgd_qlr(curvature=task.curvature, rule=_rule(settings))
 
 
 def _library(task: Task, settings: Settings) -> optax.GradientTransformation:
     del task, settings
-    return adamqlr()
+    return adam_qlr()
 
 
 def _quarter(task: Task, settings: Settings) -> optax.GradientTransformation:
     del task, settings
-    return adamqlr(curvature=Subsampled(Probe(), 4))
+    return adam_qlr(curvature=Subsampled(Probe(), 4))
 
 
 def _evaluate_the_average(inner: Stepper) -> Stepper:
