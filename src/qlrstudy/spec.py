@@ -319,6 +319,8 @@ class Algorithm:
             compiles its own.
         scheduled: whether the settings that `bind` is given must also hold `steps`,
             those of the whole run, which a learning rate's schedule ends with.
+        check: raises `ValueError` with the cure where a package is missing that only
+            this algorithm needs; asked before a run begins.
     """
 
     name: str
@@ -329,6 +331,7 @@ class Algorithm:
     batch: Callable[[Task], BatchShape]
     traceable: bool = True
     scheduled: bool = False
+    check: Callable[[], Any] = lambda: None
 
 
 # --- runs -----------------------------------------------------------------------

@@ -1,3 +1,4 @@
+import importlib.util
 import os
 from pathlib import Path
 
@@ -9,6 +10,13 @@ from qlrstudy.spec import DataOptions
 # The same cases in each run, and however long the machine takes over them.
 settings.register_profile("study", deadline=None, derandomize=True)
 settings.load_profile("study")
+
+
+@pytest.fixture(scope="session")
+def kfac_jax_installed() -> None:
+    """K-FAC has an extra of its own, which the newest JAX excludes."""
+    if importlib.util.find_spec("kfac_jax") is None:
+        pytest.skip("kfac-jax is not installed: the extra `kfac`")
 
 
 @pytest.fixture(scope="session")

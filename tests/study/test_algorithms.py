@@ -62,6 +62,7 @@ def test_rosenbrocks_residuals_make_its_function():
     np.testing.assert_allclose(loss, [expected], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("kfac_jax_installed")
 def test_one_kfac_step_on_rosenbrock_is_a_gauss_newton_step():
     residuals = lambda p: jnp.array([1 - p[0], 10 * (p[1] - p[0] ** 2)]) * 2**0.5
     start = jnp.array([1.0, -1.0])
@@ -73,6 +74,7 @@ def test_one_kfac_step_on_rosenbrock_is_a_gauss_newton_step():
     assert float(moved @ step) < 0
 
 
+@pytest.mark.usefixtures("kfac_jax_installed")
 def test_kfac_refuses_weights_it_has_no_kronecker_block_for():
     def predict(params, inputs, state, *, training, weights=None):
         del training, weights

@@ -109,6 +109,7 @@ def test_every_algorithm_takes_steps(task, real_data, hasty_compiler, subtests):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("kfac_jax_installed")
 @pytest.mark.parametrize("task", CASES.values(), ids=CASES)
 def test_kfac_trains_and_is_stored(task, real_data, hasty_compiler, tmp_path):
     data, kfac = _few_examples(task, real_data), ALGORITHMS["kfac"]
@@ -118,8 +119,10 @@ def test_kfac_trains_and_is_stored(task, real_data, hasty_compiler, tmp_path):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
 def test_runs_are_stored_and_another_setting_compiles_nothing(
-    algorithm, hasty_compiler, tmp_path, compilations
+    algorithm, hasty_compiler, tmp_path, compilations, request
 ):
+    if not algorithm.traceable:
+        request.getfixturevalue("kfac_jax_installed")
     data = _few_examples(DIABETES, DataOptions())
     shape = BatchShape(EXAMPLES)
     run = Run(DIABETES, algorithm, algorithm.defaults, shape, 0, Budget("steps", 2))

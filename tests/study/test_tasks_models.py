@@ -149,6 +149,7 @@ def test_hits_are_right_argmaxes():
 )
 # kfac-jax 0.0.8 sets a flag that jax 0.9 deprecates.
 @pytest.mark.filterwarnings("ignore:Setting `jax_pmap:DeprecationWarning")
+@pytest.mark.usefixtures("kfac_jax_installed")
 def test_kfac_knows_the_layers(name, blocks):
     import kfac_jax
 

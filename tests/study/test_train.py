@@ -40,7 +40,9 @@ def test_a_seed_decides_every_step(tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ["adamqlr-untuned", "kfac"])
-def test_an_interrupted_run_goes_on_bit_for_bit(algorithm, tmp_path):
+def test_an_interrupted_run_goes_on_bit_for_bit(algorithm, request, tmp_path):
+    if algorithm == "kfac":
+        request.getfixturevalue("kfac_jax_installed")
     run = _run(algorithm, steps=14)
     whole = train(run, DATA, tmp_path / "whole")
     interrupted = train(run, DATA, tmp_path / "cut", should_stop=lambda: True)
@@ -67,6 +69,7 @@ def test_divergence_ends_a_run_and_keeps_what_led_there(tmp_path):
     assert outcome.record.step == len(losses) < 60
 
 
+@pytest.mark.usefixtures("kfac_jax_installed")
 def test_a_loss_of_zero_ends_a_run_well(tmp_path):
     # Gauss and Newton's step is exact in the valley; the next one would be NaN.
     task, kfac = TASKS["rosenbrock"]["shown"], ALGORITHMS["kfac-untuned"]

@@ -41,10 +41,21 @@ class Carry(NamedTuple):
 
 
 def _kfac_jax() -> Any:
-    """Import on first use: it brings much along, and sets a deprecated JAX flag."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import kfac_jax
+    """Import on first use: it brings much along, and sets a deprecated JAX flag.
+
+    Raises:
+        ValueError: it is not installed, which the extra `kfac` would do.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import kfac_jax
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"the K-FAC algorithms need kfac-jax ({error}): "
+            "pip install 'adamqlr[kfac]', which holds JAX below 0.9.2; "
+            "or choose others with --algorithms"
+        ) from error
     return kfac_jax
 
 
@@ -175,6 +186,7 @@ KFAC = Algorithm(
     search={"damping": _DAMPING},
     batch=qlr_batch,
     traceable=False,
+    check=_kfac_jax,
 )
 
 KFAC_UNTUNED = Algorithm(
@@ -185,6 +197,7 @@ KFAC_UNTUNED = Algorithm(
     search={},
     batch=qlr_batch,
     traceable=False,
+    check=_kfac_jax,
 )
 
 KFAC_UNADAPTIVE = Algorithm(
@@ -199,4 +212,5 @@ KFAC_UNADAPTIVE = Algorithm(
     },
     batch=qlr_batch,
     traceable=False,
+    check=_kfac_jax,
 )

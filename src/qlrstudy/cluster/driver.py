@@ -50,6 +50,7 @@ def work(
 
     Raises:
         StoreError: the store cannot be written.
+        ValueError: a package is missing that one of the algorithms needs.
     """
     return _Driver(store, data, resources).go(jobs, watch, should_stop)
 
@@ -102,6 +103,7 @@ class _Driver:
             except DamagedError as error:
                 ended, job.damage = None, str(error)
             if ended is None:
+                job.run.algorithm.check()
                 self.queue.add(job)
             else:
                 self._end(job, Ending(ended.manifest.status, ended.record))

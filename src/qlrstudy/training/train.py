@@ -47,6 +47,7 @@ def train(
 
     Raises:
         StoreError: the store cannot be written, or another process has the run.
+        ValueError: a package is missing that the algorithm needs.
     """
     known = provenance.identity(run, provenance.data_identity(data))
     directory = run_directory(store, known)
@@ -59,6 +60,7 @@ def train(
             manifest, last = ended
             seconds = manifest.compile_seconds or 0.0
             return Outcome(manifest.status, last, seconds, directory.path)
+        run.algorithm.check()
         outcome = _Training(run, data, directory).go(watch, should_stop)
         return outcome._replace(damage=damage)
 
