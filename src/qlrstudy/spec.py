@@ -282,12 +282,15 @@ class StepReport(NamedTuple):
         step_size: the factor on the direction.
         damping: of this step.
         reduction_ratio: change of the loss over the predicted change.
+        accuracy: of the step's minibatch, before the step, where the task has classes.
+            Evaluations keep it; of the steps between, nobody does.
     """
 
     loss: Numbers
     step_size: Numbers
     damping: Numbers
     reduction_ratio: Numbers
+    accuracy: Numbers = math.nan
 
 
 class Stepper(NamedTuple):
@@ -368,10 +371,10 @@ class Run:
 class Record(NamedTuple):
     """One evaluation of a run; NaN where a task has no such thing.
 
-    `minibatch_training_loss` is the last step's own, as in the paper's tables;
-    `training_loss` is that of the whole training split with the parameters as they
-    are now, like `validation_loss` and `test_loss`. `training_seconds` hold neither
-    compilation nor evaluation.
+    `minibatch_training_loss` and `minibatch_training_accuracy` are the last step's own,
+    as in the paper's tables; `training_loss` is that of the whole training split with
+    the parameters as they are now, like `validation_loss` and `test_loss`.
+    `training_seconds` hold neither compilation nor evaluation.
     """
 
     step: int
@@ -386,3 +389,4 @@ class Record(NamedTuple):
     test_accuracy: float
     step_size: float
     damping: float
+    minibatch_training_accuracy: float = math.nan  # not in stores of before

@@ -2,11 +2,12 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qlrstudy.spec import Record
+from qlrstudy.spec import Record, StepReport
 from qlrstudy.store import archive
 from qlrstudy.store.manifest import Manifest, Status
 from qlrstudy.store.runs import RunDirectory, read_runs
@@ -55,6 +56,25 @@ def test_a_file_becomes_the_same_store_with_fewer_evaluations(tmp_path):
     book = json.loads((back / "studies" / "some-paper.json").read_text())
     assert book["entries"] == []
     assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 0
+
+
+def test_the_path_and_some_steps_are_kept_for_figures(tmp_path):
+    store = _store(tmp_path / "store")
+    directory = RunDirectory(store / "b")
+    losses = np.where(np.arange(1000) < 997, 1 / np.arange(1, 1001), np.nan)
+    directory.append_steps(StepReport(losses, losses / 2, losses / 3, losses / 4))
+    for step in range(100):
+        directory.append_position(step, [step / 3, -step])
+    archive.pack(store, tmp_path / "some.parquet")
+    archive.unpack(tmp_path / "some.parquet", tmp_path / "back")
+    back = RunDirectory(tmp_path / "back" / "b")
+    np.testing.assert_allclose(back.positions(), directory.positions(), rtol=1e-5)
+    numbers, kept = back.some_steps(2000)
+    assert len(numbers) <= archive.STEPS + 1
+    assert {1, 997, 1000} <= set(numbers)  # 997: the last with a loss
+    np.testing.assert_allclose(kept.loss, losses[numbers - 1], rtol=1e-3)
+    np.testing.assert_allclose(kept.damping, losses[numbers - 1] / 3, rtol=1e-3)
+    assert RunDirectory(tmp_path / "back" / "a").some_steps(9).numbers.size == 0
 
 
 @pytest.mark.parametrize("name", ["../out", "/out", "a/../../out", "..\\out"])

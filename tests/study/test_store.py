@@ -38,7 +38,7 @@ def _manifest(status: Status, **changed) -> Manifest:
 
 
 def _record(step: int, loss: float = 1.0) -> Record:
-    return Record(step, step / 10, 0.5, *[loss] * 9)
+    return Record(step, step / 10, 0.5, *[loss] * 10)
 
 
 def _reports(count: int) -> StepReport:
@@ -72,6 +72,17 @@ def test_a_line_that_was_cut_short_spoils_no_other(directory):
     assert directory.records() == [_record(0)]
     directory.append_record(_record(5))
     assert directory.records() == [_record(0), _record(5)]
+
+
+def test_evaluations_of_before_the_minibatch_accuracy_are_read(directory):
+    directory.append_record(_record(0))
+    path = directory.path / "records.jsonl"
+    before = json.loads(path.read_text())
+    del before["minibatch_training_accuracy"]
+    path.write_text(json.dumps(before) + "\n")
+    (record,) = directory.records()
+    assert record[:-1] == _record(0)[:-1]
+    assert np.isnan(record.minibatch_training_accuracy)
 
 
 def test_positions_are_kept_in_order(directory):

@@ -54,6 +54,19 @@ def test_an_interrupted_run_goes_on_bit_for_bit(algorithm, request, tmp_path):
     assert rest.record.test_loss == whole.record.test_loss
 
 
+@pytest.mark.parametrize("algorithm", ["adam", "adamqlr-untuned", "adamqlr", "kfac"])
+def test_a_minibatch_has_the_accuracy_it_had_before_its_step(algorithm, tmp_path):
+    all_of_it = dataclasses.replace(_run(algorithm, steps=2), shape=BatchShape(10_000))
+    outcome = train(all_of_it, DATA, tmp_path)
+    before, after, last = RunDirectory(outcome.path).records()
+    assert np.isnan(before.minibatch_training_accuracy)
+    assert after.minibatch_training_accuracy == pytest.approx(before.training_accuracy)
+    if algorithm != "adamqlr":  # which is evaluated at an average
+        assert last.minibatch_training_accuracy == pytest.approx(
+            after.training_accuracy
+        )
+
+
 def test_a_finished_run_is_not_done_again(tmp_path):
     run = _run("adamqlr-untuned")
     first = train(run, DATA, tmp_path)

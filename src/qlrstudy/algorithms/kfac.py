@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from adamqlr.jax import Categorical, Gaussian
-from qlrstudy.algorithms.stepper import qlr_batch
+from qlrstudy.algorithms.stepper import accuracy, qlr_batch
 from qlrstudy.spec import (
     Algorithm,
     Batch,
@@ -110,16 +110,19 @@ def _optimiser(task: Task, adaptive: bool) -> Any:
 
     def loss_fn(
         params: Params, state: ModelState, batch: tuple[Array, Array]
-    ) -> tuple[Array, ModelState]:
+    ) -> tuple[Array, tuple[ModelState, dict[str, Array]]]:
         inputs, targets = batch
         outputs, new_state = task.predict(params, inputs, state, training=True)
         _register(task, outputs, targets)
-        return jnp.mean(task.likelihood.loss(outputs, targets)), new_state
+        right = accuracy(task, outputs, targets, jnp.ones(targets.shape))
+        loss = jnp.mean(task.likelihood.loss(outputs, targets))
+        return loss, (new_state, {"accuracy": right})
 
     return kfac.Optimizer(
         jax.value_and_grad(loss_fn, has_aux=True),
         l2_reg=0.0,
         value_func_has_state=True,
+        value_func_has_aux=True,
         use_adaptive_learning_rate=adaptive,
         use_adaptive_momentum=adaptive,
         use_adaptive_damping=adaptive,
@@ -161,7 +164,11 @@ def _bind(task: Task, settings: Settings, adaptive: bool) -> Stepper:
             **fixed,
         )
         report = StepReport(
-            stats["loss"], stats["learning_rate"], stats["damping"], stats["rho"]
+            stats["loss"],
+            stats["learning_rate"],
+            stats["damping"],
+            stats["rho"],
+            stats["aux"]["accuracy"],
         )
         return Carry(params, model_state, state), report
 

@@ -34,19 +34,34 @@ class Carry(NamedTuple):
 
 
 def objective(task: Task, state: ModelState, batch: Batch) -> Objective:
-    """The training loss of one batch, with the new model state as its aux.
+    """The training loss of one batch; its aux are the new model state and the outputs.
 
     The weights travel with the inputs, so that a part of the batch keeps its own.
     """
 
-    def predict(params: Params, rows: tuple[Array, Array]) -> tuple[Array, ModelState]:
+    def predict(
+        params: Params, rows: tuple[Array, Array]
+    ) -> tuple[Array, tuple[ModelState, Array]]:
         inputs, weights = rows
-        return task.predict(params, inputs, state, training=True, weights=weights)
+        outputs, new = task.predict(
+            params, inputs, state, training=True, weights=weights
+        )
+        return outputs, (new, outputs)
 
     rows = (batch.inputs, batch.weights)
     return Objective(
         predict, task.likelihood, rows, batch.targets, batch.weights, has_aux=True
     )
+
+
+def accuracy(
+    task: Task, outputs: Array, targets: Array, weights: Array
+) -> Float[Array, ""]:
+    """Share of a batch whose class is right; NaN for a task without classes."""
+    if task.accuracy is None:
+        return jnp.full((), jnp.nan)
+    correct = task.accuracy(outputs, targets).astype(weights.dtype)
+    return jnp.vdot(weights, correct) / jnp.sum(weights)
 
 
 def stepper(
@@ -62,13 +77,15 @@ def stepper(
 
     def step(carry: Carry, batch: Batch, key: PRNGKeyArray) -> tuple[Carry, StepReport]:
         del key
-        params, state, loss, model_state = train_step(
+        params, state, loss, (model_state, outputs) = train_step(
             optimiser,
             objective(task, carry.model_state, batch),
             carry.params,
             carry.optimiser_state,
         )
-        return Carry(params, model_state, state), report(loss, state)
+        told = report(loss, state)
+        right = accuracy(task, outputs, batch.targets, batch.weights)
+        return Carry(params, model_state, state), told._replace(accuracy=right)
 
     return Stepper(init, step, lambda carry: (carry.params, carry.model_state))
 

@@ -169,26 +169,28 @@ def _read(path: Path, studies: frozenset[str]) -> tuple[StoredRun, list[str]]:
     steps = np.arange(0)
     step_size = damping = losses = np.empty(0)
     try:
-        report = directory.steps()
+        numbers, report = directory.some_steps(_MOST_STEPS)
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         complaints.append(
             f"steps.parquet cannot be read ({_short(error)}); its step sizes and "
             "dampings are left out"
         )
     else:
+        steps = numbers
         losses = np.asarray(report.loss, float)
-        steps = _thinned(len(losses))
-        step_size = np.asarray(report.step_size, float)[steps]
-        damping = np.asarray(report.damping, float)[steps]
-    finite = losses[np.isfinite(losses)]
+        step_size = np.asarray(report.step_size, float)
+        damping = np.asarray(report.damping, float)
+    at_records = records["minibatch_training_loss"]
+    # Of a run that diverged, the last finite one is that of a step in between.
+    known_losses = at_records if np.isfinite(at_records[-1]) else losses
+    finite = known_losses[np.isfinite(known_losses)]
     if not len(finite):
-        column = records["minibatch_training_loss"]
-        finite = column[np.isfinite(column)]
+        finite = at_records[np.isfinite(at_records)]
     positions = _positions(directory, complaints)
     run = StoredRun(
         name=path.name,
         records=records,
-        steps=steps + 1,
+        steps=steps,
         step_size=step_size,
         damping=damping,
         minibatch_loss=float(finite[-1]) if len(finite) else float("nan"),
@@ -197,11 +199,6 @@ def _read(path: Path, studies: frozenset[str]) -> tuple[StoredRun, list[str]]:
         **known,
     )
     return run, complaints
-
-
-def _thinned(count: int) -> np.ndarray:
-    """Indices of at most so many steps, the first and the last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, _MOST_STEPS)).astype(int))
 
 
 def _records(directory: RunDirectory, complaints: list[str]) -> dict[str, np.ndarray]:

@@ -1,9 +1,9 @@
 """A store's results as one small file: what a repository keeps and a report reads.
 
-The file is a Parquet table with the columns `path` and `text`: the manifest and some of
-the evaluations of each run that ended, the studies' lists, and what each tuning
-searched, decided and found. Trials and single steps are left out. Unpacked, it is a
-store.
+The file is a Parquet table with the columns `path` and `text`: of each run that ended
+the manifest, some of its evaluations, some of its steps (their step sizes and dampings
+are drawn) and the path of its parameters where it has one; the studies' lists, and what
+each tuning searched, decided and found. Trials are left out. Unpacked, it is a store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 
 from qlrstudy.spec import Record
 from qlrstudy.store import files, studies, tunings
-from qlrstudy.store.files import UnreadableError
+from qlrstudy.store.files import DamagedError, UnreadableError
 from qlrstudy.store.runs import RunDirectory, read_runs
 
 POINTS = 51  # evaluations of a run: all, but of paths that are drawn
+STEPS = 101  # of a run, if it has so many
 _DIGITS = 6
+_STEP_DIGITS = 4
 _LISTS = (
     f"{studies.FOLDER}/*.json",
     *(f"{tunings.FOLDER}/*/{name}" for name in ("*.json", "*.jsonl")),
@@ -48,10 +50,18 @@ def pack(store: Path, file: Path) -> Packed:
         raise ValueError(f"STORE must hold runs that have ended, got {store}")
     texts: dict[str, str] = {}
     for path, manifest in ended.items():
-        records, damage = RunDirectory(path).read_records()
-        texts[f"{path.name}/manifest.json"] = _line(manifest)
-        texts[f"{path.name}/records.jsonl"] = "".join(map(_line, _thinned(records)))
+        directory = RunDirectory(path)
+        records, damage = directory.read_records()
         runs.damage.extend(damage)
+        lines = {
+            "manifest.json": [manifest],
+            "records.jsonl": _thinned(records),
+            "steps.jsonl": _steps(directory, runs.damage),
+            "positions.jsonl": _positions(directory, records),
+        }
+        for name, own in lines.items():
+            if text := "".join(map(_line, own)):
+                texts[f"{path.name}/{name}"] = text
     texts |= {
         path.relative_to(store).as_posix(): path.read_text()
         for pattern in _LISTS
@@ -92,9 +102,40 @@ def _thinned(records: Sequence[Record]) -> Iterator[dict[str, float]]:
     places = np.linspace(0, len(records) - 1, min(len(records), POINTS))
     for place in np.unique(places.round().astype(int)):
         yield {
-            name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+            name: _rounded(value, _DIGITS) if isinstance(value, float) else value
             for name, value in records[place]._asdict().items()
         }
+
+
+def _steps(
+    directory: RunDirectory, damage: list[UnreadableError]
+) -> Iterator[dict[str, float]]:
+    """Some of a run's steps, rounded: what a figure of step sizes needs."""
+    try:
+        numbers, report = directory.some_steps(STEPS)
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        said = f"cannot be read ({error})"
+        damage.append(DamagedError(directory.path / "steps.parquet", said))
+        return
+    for place, number in enumerate(numbers):
+        row = {name: float(column[place]) for name, column in report._asdict().items()}
+        del row["accuracy"]  # no step keeps it
+        rounded = {name: _rounded(value, _STEP_DIGITS) for name, value in row.items()}
+        yield {"step": int(number)} | rounded
+
+
+def _positions(
+    directory: RunDirectory, records: Sequence[Record]
+) -> Iterator[dict[str, Any]]:
+    """The whole path of the parameters, rounded."""
+    places = directory.positions()
+    for record, params in zip(records, places, strict=False):
+        rounded = [_rounded(value, _DIGITS) for value in params]
+        yield {"step": record.step, "params": rounded}
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
 
 
 def _texts(file: Path) -> list[tuple[str, str]]:

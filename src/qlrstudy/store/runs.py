@@ -10,6 +10,9 @@
         steps.parquet        the run has ended
         .lock                held by the process that writes
 
+A run that comes from an archive has `steps.jsonl`, a line for each of some of its
+steps, in place of the columns.
+
 A run's name comes from its settings, so the same command finds the same directory and
 no two writers need to agree on anything.
 """
@@ -31,16 +34,34 @@ from qlrstudy.store import files
 from qlrstudy.store.files import DamagedError, Lines, NewerError, UnreadableError
 from qlrstudy.store.manifest import SCHEMA, Identity, Manifest, Number, Status, digest
 
-_ROW = np.dtype([(name, "<f4") for name in StepReport._fields])
+# The accuracy is in the evaluations alone: so it was before there was one.
+_STEP_FIELDS = ("loss", "step_size", "damping", "reduction_ratio")
+_ROW = np.dtype([(name, "<f4") for name in _STEP_FIELDS])
 _RecordLine = msgspec.defstruct(
     "_RecordLine",
-    [("step", int), *((name, Number | None) for name in Record._fields[1:])],
+    [
+        ("step", int),
+        *(
+            (name, Number | None, None)
+            if name in Record._field_defaults
+            else (name, Number | None)
+            for name in Record._fields[1:]
+        ),
+    ],
 )
 
 
 class _PositionLine(msgspec.Struct):
     step: int
     params: list[float | None]
+
+
+class _StepLine(msgspec.Struct):
+    step: int
+    loss: Number | None
+    step_size: Number | None
+    damping: Number | None
+    reduction_ratio: Number | None
 
 
 class _Schema(msgspec.Struct):
@@ -61,6 +82,13 @@ class Ended(NamedTuple):
 
     manifest: Manifest
     record: Record
+
+
+class SomeSteps(NamedTuple):
+    """Some steps of a run by their numbers, the first being 1, and what each said."""
+
+    numbers: np.ndarray
+    report: StepReport
 
 
 class RunDirectory:
@@ -130,8 +158,8 @@ class RunDirectory:
     def append_steps(self, reports: StepReport) -> None:
         """Add what a stretch of steps said of itself."""
         rows = np.empty(len(reports.loss), _ROW)
-        for name, values in reports._asdict().items():
-            rows[name] = values
+        for name in _STEP_FIELDS:
+            rows[name] = getattr(reports, name)
         files.append(self.path / "steps.f32", rows.tobytes())
 
     def read_records(self) -> Lines[Record]:
@@ -157,12 +185,33 @@ class RunDirectory:
         parquet, raw = self.path / "steps.parquet", self.path / "steps.f32"
         if parquet.exists():
             table = pq.read_table(parquet)
-            columns = [table[name].to_numpy() for name in StepReport._fields]
-            return StepReport(*columns)
+            return _step_report([table[name].to_numpy() for name in _STEP_FIELDS])
         content = raw.read_bytes() if raw.exists() else b""
         whole = len(content) // _ROW.itemsize * _ROW.itemsize
         rows = np.frombuffer(content[:whole], _ROW)
-        return StepReport(*[rows[name] for name in StepReport._fields])
+        return _step_report([rows[name] for name in _STEP_FIELDS])
+
+    def some_steps(self, most: int) -> SomeSteps:
+        """At most so many of the steps, spread evenly; or what an archive kept of them.
+
+        The first and the last are among them, and the last with a finite loss.
+        """
+        lines = files.read_lines(self.path / "steps.jsonl", _StepLine).values
+        if lines:
+            numbers = np.array([line.step for line in lines])
+            columns = [
+                np.array([_number(getattr(line, name)) for line in lines])
+                for name in _STEP_FIELDS
+            ]
+            return SomeSteps(numbers, _step_report(columns))
+        steps = self.steps()
+        losses = np.asarray(steps.loss)
+        count = len(losses)
+        spread = np.linspace(0, count - 1, min(count, most)).astype(int)
+        finite = np.flatnonzero(np.isfinite(losses))[-1:]
+        places = np.unique(np.concatenate([spread, finite]))
+        kept = StepReport(*[np.asarray(values)[places] for values in steps])
+        return SomeSteps(places + 1, kept)
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint, once all that came before it is on the disk."""
@@ -205,7 +254,9 @@ class RunDirectory:
         """End the run: columns for analysis, the last manifest, nothing left over."""
         rows = pa.Table.from_pylist([record._asdict() for record in self.records()])
         self._write_table("evaluations.parquet", rows)
-        self._write_table("steps.parquet", pa.table(self.steps()._asdict()))
+        steps = self.steps()
+        columns = {name: getattr(steps, name) for name in _STEP_FIELDS}
+        self._write_table("steps.parquet", pa.table(columns))
         self.write_manifest(manifest)
         self._remove("steps.f32", "checkpoint.npz")
 
@@ -280,6 +331,10 @@ def is_marked(store: Path, text: str) -> bool:
     """Whether this is the store with that mark, and not another at the same path."""
     path = store / ".mark"
     return path.exists() and path.read_text() == text
+
+
+def _step_report(columns: Sequence[np.ndarray]) -> StepReport:
+    return StepReport(*columns)._replace(accuracy=np.full(len(columns[0]), np.nan))
 
 
 def _number(value: float | None) -> float:

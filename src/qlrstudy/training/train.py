@@ -79,8 +79,7 @@ class _Training:
         self.loop = loops.loop(run, self.splits[0])
         self.carry = self.loop.prepare(self.loop.init())
         self.step, self.training_seconds = 0, 0.0
-        nan = np.float32(math.nan)
-        self.report = StepReport(nan, nan, nan, nan)
+        self.report = StepReport(*[np.float32(math.nan)] * len(StepReport._fields))
         first = self._evaluated()
         self.compile_seconds = time.perf_counter() - begin
 
@@ -195,6 +194,7 @@ class _Training:
             test_accuracy=test.accuracy,
             step_size=float(self.report.step_size),
             damping=float(self.report.damping),
+            minibatch_training_accuracy=float(self.report.accuracy),
         )
 
     def _keep(self) -> None:
