@@ -34,7 +34,7 @@ def is_module(name):
     return path.with_suffix(".py").exists() or path.is_dir()
 
 
-METHOD = ["rules", "settings", "step"]
+METHOD = ["rules", "settings", "heads", "step"]
 ROOMS = {
     "jax": [
         "scalars",

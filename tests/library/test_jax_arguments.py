@@ -103,9 +103,9 @@ def test_a_wrong_argument_says_what_to_pass(wrong, error, message):
 @pytest.mark.parametrize(
     "likelihood, message",
     [
-        ("categorical", r"likelihood must be a Likelihood, .* got 'categorical'"),
-        (Categorical, r"got the class Categorical: write Categorical\(\)"),
-        (None, r"likelihood must be a Likelihood, .* got None"),
+        ("categorical", r"must have methods .* got 'categorical' without loss and"),
+        (Categorical, r"got the class Categorical: pass Categorical\(\)"),
+        (None, r"must have methods .* got None without loss and fisher"),
     ],
 )
 def test_a_trainer_without_a_likelihood_says_what_to_pass(likelihood, message):

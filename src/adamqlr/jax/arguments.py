@@ -1,7 +1,5 @@
 """What users hand over, checked where they hand it over."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,21 +43,7 @@ def checked_arguments(
     return jnp.asarray(value, scalar_dtype(params)), params, value_fn
 
 
-def check_likelihood(given: Any) -> None:
-    """Refuse what cannot tell the loss of outputs, saying what to pass."""
-    if isinstance(given, type):
-        raise TypeError(
-            f"likelihood must be an object, got the class {given.__name__}: write "
-            f"{given.__name__}()"
-        )
-    if not callable(getattr(given, "loss", None)):
-        raise TypeError(
-            "likelihood must be a Likelihood, as Categorical() is, with methods loss "
-            f"and fisher, got {given!r}"
-        )
-
-
-def checked_batch(batch: Any) -> tuple[PyTree, PyTree, Array | None]:
+def checked_batch(batch: PyTree) -> tuple[PyTree, PyTree, Array | None]:
     """Inputs, targets and weights, where a batch has the last."""
     if isinstance(batch, tuple | list) and len(batch) == 2:
         return (*batch, None)

@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
+from adamqlr.heads import Head, check_same_examples, heads_of, part_of
 from adamqlr.jax.likelihoods import (
     Average,
     Likelihood,
@@ -16,14 +17,6 @@ from adamqlr.jax.likelihoods import (
     nats_of,
 )
 from adamqlr.settings import check_range
-
-
-class Head(NamedTuple):
-    """One of them: its name, or its place among the others, weight and likelihood."""
-
-    name: str | int
-    weight: float
-    likelihood: Likelihood
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # dictionaries have no hash
@@ -61,44 +54,31 @@ class Heads(Likelihood):
 
     def __post_init__(self) -> None:
         check_range("example_axes", self.example_axes, 1)
-        names = _by_name(self.likelihoods).keys()
-        if not names:
-            raise ValueError("likelihoods must hold one head at least, got none")
-        if self.weights is not None and _by_name(self.weights).keys() != names:
-            raise ValueError(
-                f"weights must be of the heads {list(names)}, got "
-                f"{list(_by_name(self.weights))}"
-            )
-        for head in self.heads():
-            check_range(f"weights[{head.name!r}]", head.weight, 0)
+        self.heads()
 
     def heads(self) -> list[Head]:
         """All of them, in order."""
-        likelihoods = _by_name(self.likelihoods)
-        weights = dict.fromkeys(likelihoods, 1.0)
-        if self.weights is not None:
-            weights = _by_name(self.weights)
+        own = heads_of(self.likelihoods, self.weights)
         return [
-            Head(name, weights[name], as_likelihood(likelihood))
-            for name, likelihood in likelihoods.items()
+            head._replace(likelihood=as_likelihood(head.likelihood)) for head in own
         ]
 
-    def loss(self, outputs: Any, targets: Any) -> Float[Array, "*examples"]:
+    def loss(self, outputs: PyTree, targets: PyTree) -> Float[Array, "*examples"]:
         """See `Likelihood`."""
         return self._sum(lambda own, z, y: own.loss(z, y), outputs, targets)
 
-    def fisher(self, outputs: Any, tangent: Any) -> Float[Array, "*examples"]:
+    def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
         """See `Likelihood`."""
         return self._sum(lambda own, z, t: own.fisher(z, t), outputs, tangent)
 
     def weighted_fisher(
-        self, outputs: Any, tangent: Any, targets: Any
+        self, outputs: PyTree, tangent: PyTree, targets: PyTree
     ) -> Float[Array, "*examples"]:
         """See `Likelihood`."""
         length = lambda own, z, t, y: own.weighted_fisher(z, t, y)
         return self._sum(length, outputs, tangent, targets)
 
-    def scale(self, loss: Float[Array, ""], targets: Any, average: Average) -> Scale:
+    def scale(self, loss: Float[Array, ""], targets: PyTree, average: Average) -> Scale:
         r"""A nat of head $h$ is $w_h \phi_h$ of this loss: their mean, weighted by $w$.
 
         Of a head's own loss only the mean over all heads is known here.
@@ -107,50 +87,32 @@ class Heads(Likelihood):
         total = sum(head.weight for head in heads) or 1.0
         nat = 0.0
         for name, weight, likelihood in heads:
-            scale = likelihood.scale(loss / total, _part(targets, name), mean)
+            scale = likelihood.scale(loss / total, part_of(targets, name), mean)
             own = 1.0 if scale is None else jnp.maximum(scale.variance, scale.error)
             nat += weight**2 * own / total
         return nats_of(nat, loss)
 
-    def least(self, targets: Any, average: Average) -> float | Array | None:
+    def least(self, targets: PyTree, average: Average) -> float | Array | None:
         """See `Likelihood`."""
         mean, total = lambda values: average(self._mean(values)), 0.0
         for name, weight, likelihood in self.heads():
-            least = likelihood.least(_part(targets, name), mean)
+            least = likelihood.least(part_of(targets, name), mean)
             if least is None:
                 return None
             total += weight * least
         return total
 
     def _sum(
-        self, function: Callable[..., Array], *trees: Any
+        self, function: Callable[..., Array], *trees: PyTree
     ) -> Float[Array, "*examples"]:
         """The weighted sum over heads of a number for each example."""
         values = {}
         for name, weight, likelihood in self.heads():
-            parts = [_part(tree, name) for tree in trees]
+            parts = [part_of(tree, name) for tree in trees]
             values[name] = weight * self._mean(function(likelihood, *parts))
-        if len({value.shape for value in values.values()}) > 1:
-            shapes = {name: value.shape for name, value in values.items()}
-            raise ValueError(f"heads must all have the same examples, got {shapes}")
+        check_same_examples({name: v.shape for name, v in values.items()})
         return functools.reduce(jnp.add, values.values())
 
     def _mean(self, values: Array) -> Float[Array, "*examples"]:
         """Over all that a head has for one example."""
         return jnp.mean(values, axis=tuple(range(self.example_axes, values.ndim)))
-
-
-def _by_name(given: Mapping[str, Any] | Sequence[Any]) -> dict[str | int, Any]:
-    return dict(given.items() if isinstance(given, Mapping) else enumerate(given))
-
-
-def _part(tree: Any, name: str | int) -> Any:
-    """A head's outputs or targets."""
-    if isinstance(tree, Mapping) and name in tree:
-        return tree[name]
-    if isinstance(tree, tuple | list) and isinstance(name, int) and name < len(tree):
-        return tree[name]
-    found = list(tree) if isinstance(tree, Mapping) else type(tree).__name__
-    raise ValueError(
-        f"outputs and targets must have an entry for head {name!r}, got {found}"
-    )

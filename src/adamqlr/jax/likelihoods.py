@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, ArrayLike, Float, Shaped
+from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
 from adamqlr.settings import check_range
 from adamqlr.step import Scale
@@ -31,16 +31,16 @@ Weights = ArrayLike | Sequence[float]
 class Likelihood(Protocol):
     """A family of distributions over targets, given a network's outputs."""
 
-    def loss(self, outputs: Any, targets: Any) -> Float[Array, "*examples"]:
+    def loss(self, outputs: PyTree, targets: PyTree) -> Float[Array, "*examples"]:
         """Negative log-likelihood of each example, up to a constant."""
         ...
 
-    def fisher(self, outputs: Any, tangent: Any) -> Float[Array, "*examples"]:
+    def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
         """Fisher length squared of a change of the outputs, for each example."""
         ...
 
     def weighted_fisher(
-        self, outputs: Any, tangent: Any, targets: Any
+        self, outputs: PyTree, tangent: PyTree, targets: PyTree
     ) -> Float[Array, "*examples"]:
         """`fisher`, times what the targets make it count in the loss.
 
@@ -50,7 +50,7 @@ class Likelihood(Protocol):
         del targets
         return self.fisher(outputs, tangent)
 
-    def counts(self, targets: Any) -> Float[Array, "*examples"] | None:
+    def counts(self, targets: PyTree) -> Float[Array, "*examples"] | None:
         """How much each example counts in the number that divides the summed loss.
 
         Returns:
@@ -60,7 +60,7 @@ class Likelihood(Protocol):
         return None
 
     def scale(
-        self, loss: Float[Array, ""], targets: Any, average: Average
+        self, loss: Float[Array, ""], targets: PyTree, average: Average
     ) -> Scale | None:
         """What a batch says about the targets' scale, where the likelihood does not.
 
@@ -75,7 +75,7 @@ class Likelihood(Protocol):
         del loss, targets, average
         return None
 
-    def least(self, targets: Any, average: Average) -> float | Array | None:
+    def least(self, targets: PyTree, average: Average) -> float | Array | None:
         """The mean loss that the best of all outputs would have, or a bound below it.
 
         Args:
@@ -122,10 +122,10 @@ class _WithDefaults(Likelihood):
             if callable(getattr(given, name, None)):
                 setattr(self, name, getattr(given, name))
 
-    def loss(self, outputs: Any, targets: Any) -> Float[Array, "*examples"]:
+    def loss(self, outputs: PyTree, targets: PyTree) -> Float[Array, "*examples"]:
         return self.given.loss(outputs, targets)
 
-    def fisher(self, outputs: Any, tangent: Any) -> Float[Array, "*examples"]:
+    def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
         return self.given.fisher(outputs, tangent)
 
 
@@ -217,7 +217,7 @@ class Categorical(Likelihood):
         weights = self._weights_of(self._labels(targets), dtype)
         return self._kept(targets, jnp.broadcast_to(weights, targets.shape))
 
-    def least(self, targets: Any, average: Average) -> float | Array:
+    def least(self, targets: PyTree, average: Average) -> float | Array:
         """The entropy of targets that are probabilities, zero for others."""
         targets = jnp.asarray(targets)
         if not _are_probabilities(targets):
@@ -286,7 +286,7 @@ class IndependentOutputs(Likelihood):
     def __post_init__(self) -> None:
         check_range("example_axes", self.example_axes, 1)
 
-    def matched(self, outputs: Any, targets: Any) -> tuple[Array, Array]:
+    def matched(self, outputs: PyTree, targets: PyTree) -> tuple[Array, Array]:
         """Both as arrays of one shape, which is checked: nothing is broadcast."""
         name = type(self).__name__
         outputs = at_least_float32(name, outputs)
@@ -303,7 +303,7 @@ class IndependentOutputs(Likelihood):
             )
         return jnp.sum(x, axis=tuple(range(self.example_axes, x.ndim)))
 
-    def width(self, targets: Any) -> int:
+    def width(self, targets: PyTree) -> int:
         """How many outputs an example has."""
         return math.prod(jnp.shape(targets)[self.example_axes :])
 
@@ -342,7 +342,7 @@ class Gaussian(IndependentOutputs):
         variance = average(self.summed(jnp.square(targets - mean))) / width
         return Scale(mean, variance, 2 * loss / width)
 
-    def least(self, targets: Any, average: Average) -> float:
+    def least(self, targets: PyTree, average: Average) -> float:
         """See `Likelihood`."""
         return 0.0
 
@@ -388,7 +388,7 @@ class HeteroscedasticGaussian(IndependentOutputs):
         lengths = jnp.square(along_mean) / variance + jnp.square(relative) / 2
         return self.summed(lengths)
 
-    def _pair(self, given: Any) -> tuple[Array, Array]:
+    def _pair(self, given: PyTree) -> tuple[Array, Array]:
         """What belongs to mean and variance, both in the mean's shape."""
         name = type(self).__name__
         if not isinstance(given, tuple | list) or len(given) != 2:
@@ -458,7 +458,7 @@ class Bernoulli(IndependentOutputs):
         return self.summed(lengths * (1 + targets * (positive - 1)))
 
     def scale(
-        self, loss: Float[Array, ""], targets: Any, average: Average
+        self, loss: Float[Array, ""], targets: PyTree, average: Average
     ) -> Scale | None:
         """See `Likelihood`; with weights, a nat is so much of the loss."""
         if self.output_weights is None:
@@ -466,7 +466,7 @@ class Bernoulli(IndependentOutputs):
         weights = jnp.asarray(self.output_weights, loss.dtype)
         return nats_of(jnp.sum(jnp.square(weights)) / jnp.sum(weights), loss)
 
-    def least(self, targets: Any, average: Average) -> float:
+    def least(self, targets: PyTree, average: Average) -> float:
         """See `Likelihood`."""
         return 0.0
 
@@ -540,7 +540,7 @@ class Poisson(IndependentOutputs):
         return jnp.where(counts > 1, stirling, 0)
 
 
-def at_least_float32(name: str, x: Any) -> Array:
+def at_least_float32(name: str, x: PyTree) -> Array:
     """Half-precision outputs are averaged in float32; wider ones stay as they are."""
     if isinstance(x, dict | tuple | list):
         raise TypeError(

@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from adamqlr.jax.likelihoods import (
     Average,
@@ -56,12 +55,12 @@ class Laplace(IndependentOutputs):
         lengths = jnp.square(at_least_float32("Laplace", tangent))
         return self.summed(lengths) / self.deviation
 
-    def scale(self, loss: Float[Array, ""], targets: Any, average: Average) -> Scale:
+    def scale(self, loss: Float[Array, ""], targets: PyTree, average: Average) -> Scale:
         """A nat is `deviation` of this loss, or the mean error while that is larger."""
         scale = nats_of(self.deviation, loss)
         return scale._replace(error=loss / self.width(targets))
 
-    def least(self, targets: Any, average: Average) -> float:
+    def least(self, targets: PyTree, average: Average) -> float:
         """See `Likelihood`."""
         return 0.0
 
@@ -102,11 +101,11 @@ class Huber(IndependentOutputs):
         lengths = jnp.square(at_least_float32("Huber", tangent))
         return HUBER_INFORMATION * self.summed(lengths)
 
-    def scale(self, loss: Float[Array, ""], targets: Any, average: Average) -> Scale:
+    def scale(self, loss: Float[Array, ""], targets: PyTree, average: Average) -> Scale:
         r"""A nat is $\delta^2$ of this loss, or the mean error while that is larger."""
         scale = nats_of(self.delta**2, loss)
         return scale._replace(error=loss / self.width(targets))
 
-    def least(self, targets: Any, average: Average) -> float:
+    def least(self, targets: PyTree, average: Average) -> float:
         """See `Likelihood`."""
         return 0.0

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from adamqlr.jax.arguments import check_likelihood, checked_batch
+from adamqlr.jax.arguments import checked_batch
 from adamqlr.jax.curvature import ValueFn
-from adamqlr.jax.likelihoods import Likelihood
+from adamqlr.jax.likelihoods import Likelihood, as_likelihood
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adam_qlr
 from adamqlr.jax.scalars import scalar_dtype
@@ -132,7 +132,7 @@ def trainer(
         >>> bool(state.loss < 0.1)
         True
     """
-    check_likelihood(likelihood)
+    likelihood = as_likelihood(likelihood)
     chosen = adam_qlr() if optimiser is None else optimiser
     rule = optax.with_extra_args_support(chosen)
 

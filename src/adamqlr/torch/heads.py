@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from adamqlr.heads import Head, Name, check_same_examples, heads_of, part_of
 from adamqlr.settings import check_range
 from adamqlr.torch.likelihoods import (
     Average,
@@ -16,14 +17,6 @@ from adamqlr.torch.likelihoods import (
     nats_of,
 )
 from adamqlr.torch.losses import as_likelihood
-
-
-class Head(NamedTuple):
-    """One of them: its name, or its place among the others, weight and likelihood."""
-
-    name: str | int
-    weight: float
-    likelihood: Likelihood
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # dictionaries have no hash
@@ -61,26 +54,13 @@ class Heads(Likelihood):
 
     def __post_init__(self) -> None:
         check_range("example_axes", self.example_axes, 1)
-        names = _by_name(self.likelihoods).keys()
-        if not names:
-            raise ValueError("likelihoods must hold one head at least, got none")
-        if self.weights is not None and _by_name(self.weights).keys() != names:
-            raise ValueError(
-                f"weights must be of the heads {list(names)}, got "
-                f"{list(_by_name(self.weights))}"
-            )
-        for head in self.heads():
-            check_range(f"weights[{head.name!r}]", head.weight, 0)
+        self.heads()
 
     def heads(self) -> list[Head]:
         """All of them, in order."""
-        likelihoods = _by_name(self.likelihoods)
-        weights = dict.fromkeys(likelihoods, 1.0)
-        if self.weights is not None:
-            weights = _by_name(self.weights)
+        own = heads_of(self.likelihoods, self.weights)
         return [
-            Head(name, weights[name], as_likelihood(likelihood))
-            for name, likelihood in likelihoods.items()
+            head._replace(likelihood=as_likelihood(head.likelihood)) for head in own
         ]
 
     def loss(self, outputs: Any, targets: Any) -> Tensor:
@@ -127,11 +107,9 @@ class Heads(Likelihood):
         """The weighted sum over heads of a number for each example."""
         values = {}
         for name, weight, likelihood in self.heads():
-            parts = [_part(tree, name) for tree in trees]
+            parts = [part_of(tree, name) for tree in trees]
             values[name] = weight * self._mean(function(likelihood, *parts))
-        if len({value.shape for value in values.values()}) > 1:
-            shapes = {name: value.shape for name, value in values.items()}
-            raise ValueError(f"heads must all have the same examples, got {shapes}")
+        check_same_examples({name: v.shape for name, v in values.items()})
         return functools.reduce(torch.add, values.values())
 
     def _mean(self, values: Tensor) -> Tensor:
@@ -141,21 +119,5 @@ class Heads(Likelihood):
         return values.flatten(self.example_axes).mean(-1)
 
 
-def _by_name(given: Mapping[str, Any] | Sequence[Any]) -> dict[str | int, Any]:
-    return dict(given.items() if isinstance(given, Mapping) else enumerate(given))
-
-
-def _parts(trees: list[Any], name: str | int) -> list[Any]:
-    return [_part(tree, name) for tree in trees]
-
-
-def _part(tree: Any, name: str | int) -> Any:
-    """A head's outputs or targets."""
-    if isinstance(tree, Mapping) and name in tree:
-        return tree[name]
-    if isinstance(tree, tuple | list) and isinstance(name, int) and name < len(tree):
-        return tree[name]
-    found = list(tree) if isinstance(tree, Mapping) else type(tree).__name__
-    raise ValueError(
-        f"outputs and targets must have an entry for head {name!r}, got {found}"
-    )
+def _parts(trees: list[Any], name: Name) -> list[Any]:
+    return [part_of(tree, name) for tree in trees]
