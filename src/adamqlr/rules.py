@@ -79,6 +79,19 @@ def step_size(slope: Scalar, bend: Scalar) -> Scalar:
     return where(slope == 0, slope, quotient(slope, bend))
 
 
+def left_out(total: Scalar, addend: Scalar, former: Scalar) -> Scalar:
+    """What rounding has left out of a sum, to be added with the next addend.
+
+    Kahan, *Further remarks on reducing truncation errors*, 1965.
+
+    Args:
+        total: `former + addend`, rounded.
+        addend: what was added, the smaller one.
+        former: what it was added to.
+    """
+    return addend - (total - former)
+
+
 def running_mean(mean: Scalar, value: Scalar, decay: Scalar) -> Scalar:
     """Exponential mean of what was seen so far; a mean of zero has seen nothing."""
     return where(mean == 0, value, decay * mean + (1 - decay) * value)

@@ -113,6 +113,8 @@ class Memory(NamedTuple):
             quarter of the former reach after one was refused.
         curvature: running mean of $d^\top C d / d^\top d$ over all looks.
         examples: how many were seen, as far as a budget counts them.
+        uncounted: what rounding has left out of that: single examples, once there are
+            more of them than float32 can count (16,777,216).
         mean: of all targets, where a budget needs the scale that the likelihood leaves
             open; zero elsewhere, as the next two.
         variance: of all targets.
@@ -127,6 +129,7 @@ class Memory(NamedTuple):
     reach: Scalar
     curvature: Scalar
     examples: Scalar
+    uncounted: Scalar
     mean: Scalar
     variance: Scalar
     error: Scalar
@@ -194,7 +197,7 @@ class StepInfo(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 7, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 8, steps=0, rejections=0)
 
 
 def is_due(rule: Rule, memory: Memory) -> Truth:
@@ -258,12 +261,14 @@ def _with_batch(memory: Memory, batch: Batch | None) -> tuple[Memory, Scalar]:
     r"""Count a batch in; also tells $\phi$, what a nat is in units of its loss."""
     if batch is None:
         return memory, 1
-    examples = memory.examples + batch.examples
+    more = memory.uncounted + batch.examples
+    examples = memory.examples + more
+    uncounted = rules.left_out(examples, more, memory.examples)
+    memory = memory._replace(examples=examples, uncounted=uncounted)
     if batch.scale is None:
-        return memory._replace(examples=examples), 1
+        return memory, 1
     scale, share = batch.scale, batch.examples / examples
     memory = memory._replace(
-        examples=examples,
         mean=memory.mean + share * (scale.mean - memory.mean),
         variance=rules.pooled_variance(
             memory.mean, memory.variance, scale.mean, scale.variance, share

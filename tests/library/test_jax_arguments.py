@@ -135,3 +135,20 @@ def test_a_batch_of_another_form_says_what_to_pass(batch, found, compiled):
 def test_float16_parameters_are_refused():
     with pytest.raises(ValueError, match="parameters in float16 cannot be trained"):
         adam_qlr().init({"w": jnp.ones(3, jnp.float16)})
+
+
+@pytest.mark.parametrize("params", [{}, [], None], ids=repr)
+def test_no_parameters_are_refused(params):
+    with pytest.raises(ValueError, match="params must hold one array at least, got"):
+        adam_qlr().init(params)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "found"),
+    [(1.0, "float"), (jnp.arange(3), "int32"), (1j * jnp.ones(2), "co")],
+)
+def test_parameters_that_are_no_real_arrays_are_named(leaf, found):
+    with pytest.raises(
+        TypeError, match=rf"params\['w'\] must be an array.* got {found}"
+    ):
+        adam_qlr().init({"w": leaf})

@@ -150,7 +150,7 @@ def test_steps_with_heads_weights_and_a_penalty_agree(curvature, x64):
         *jax.tree.map(jnp.asarray, (INPUTS, TARGETS, MASK)),
         penalty=lambda params: 0.1 * jnp.sum(jnp.square(params["body"])),
     )
-    rule = in_jax.adamqlr(curvature=getattr(in_jax, curvature)())
+    rule = in_jax.adam_qlr(curvature=getattr(in_jax, curvature)())
     params = jax.tree.map(jnp.asarray, WEIGHTS_OF)
 
     @jax.jit

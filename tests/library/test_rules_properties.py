@@ -92,6 +92,7 @@ ORACLES = {
         lambda slope, bend: slope if slope == 0 else divided(slope, bend),
         "",
     ),
+    "left_out": (lambda total, addend, former: addend - (total - former), ""),
     "running_mean": (
         lambda mean, x, decay: x if mean == 0 else decay * mean + (1 - decay) * x,
         "",

@@ -44,6 +44,22 @@ def batch(examples=8.0, scale=None, least=None):
     return Batch(examples, scale, least)
 
 
+@pytest.mark.parametrize("kind", ["jax", "jitted", "torch"])
+def test_examples_are_counted_past_what_float32_can_tell_apart(kind):
+    """At 2^24 a float32 plus one is itself."""
+    rule, few = Rule(), batch(1.0)
+    many = step.begin(rule)._replace(examples=2.0**24)
+    count = lambda memory: step.propose(rule, memory, measured(batch=few)).memory
+    if kind == "torch":
+        memory = step.Memory(*[torch.tensor(x, dtype=torch.float32) for x in many])
+    else:
+        memory = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), many)
+        count = jax.jit(count) if kind == "jitted" else count
+    for _ in range(99):
+        memory = count(memory)
+    assert float(memory.examples) + float(memory.uncounted) == 2**24 + 99
+
+
 def test_a_proposal_is_the_model_s_minimum():
     proposal = step.propose(UNDAMPED, step.begin(UNDAMPED), measured())
     assert proposal.step_size == 0.5 and proposal.predicted_change == -0.5
@@ -70,7 +86,8 @@ def test_nats_are_counted_in_the_targets_scale():
     proposal = step.propose(rule, step.begin(rule), measured(batch=batch(scale=scale)))
     assert proposal.dispersion == 4
     assert proposal.step_size**2 * 4 / 2 == pytest.approx(4 * 8e-3)
-    assert proposal.memory[4:7] == (3.0, 4.0, 1.0)
+    memory = proposal.memory
+    assert (memory.mean, memory.variance, memory.error) == (3.0, 4.0, 1.0)
 
 
 def test_the_height_of_the_loss_bounds_the_step():

@@ -64,7 +64,7 @@ def assert_same(case, jax_optimiser, make, rtol=1e-8):
 
 def both(curvature, rule):
     """AdamQLR in JAX and in torch, with a curvature that each makes for itself."""
-    return in_jax.adamqlr(
+    return in_jax.adam_qlr(
         curvature=curvature(in_jax), rule=rule
     ), lambda params: in_torch.AdamQLR(params, curvature=curvature(in_torch), rule=rule)
 

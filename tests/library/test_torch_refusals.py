@@ -191,3 +191,43 @@ def test_float16_parameters_are_refused(named):
     params = model.named_parameters() if named else model.parameters()
     with pytest.raises(ValueError, match="parameters in float16 cannot be trained"):
         AdamQLR(params)
+
+
+def frozen():
+    model = nn.Linear(2, 1).requires_grad_(False)
+    AdamQLR(model.parameters()).step(
+        Objective(model, Gaussian(), torch.ones(4, 2), torch.ones(4, 1))
+    )
+
+
+def frozen_and_watched():
+    model, criterion = nn.Linear(2, 1).requires_grad_(False), nn.MSELoss()
+    optimiser = AdamQLR(model.parameters()).watch(model, criterion)
+    inputs = torch.ones(4, 2, requires_grad=True)
+    criterion(model(inputs), torch.ones(4, 1)).backward()
+    optimiser.step()
+
+
+def empty():
+    model = nn.Linear(2, 1)
+    AdamQLR([{"params": []}]).step(
+        Objective(model, Gaussian(), torch.ones(4, 2), torch.ones(4, 1))
+    )
+
+
+def another_model_s():
+    model, criterion = nn.Linear(2, 1), nn.MSELoss()
+    optimiser = AdamQLR(nn.Linear(2, 1).parameters()).watch(model, criterion)
+    criterion(model(torch.ones(4, 2)), torch.ones(4, 1)).backward()
+    optimiser.step()
+
+
+@pytest.mark.parametrize("step", [frozen, frozen_and_watched, empty, another_model_s])
+def test_a_step_of_nothing_says_what_is_missing(step):
+    with pytest.raises(ValueError, match="no parameter of .* gradient.*requires_grad"):
+        step()
+
+
+def test_complex_parameters_are_refused():
+    with pytest.raises(ValueError, match="must be real, got torch.complex64"):
+        AdamQLR([nn.Parameter(torch.ones(2, dtype=torch.complex64))])

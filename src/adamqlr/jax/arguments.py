@@ -62,11 +62,29 @@ def checked_batch(batch: PyTree) -> tuple[PyTree, PyTree, Array | None]:
     )
 
 
-def refuse_float16(params: optax.Params) -> None:
-    """Refuse parameters in which squares of gradients and Adam's epsilon vanish."""
-    if any(jnp.result_type(leaf) == jnp.float16 for leaf in jax.tree.leaves(params)):
+def check_params(params: optax.Params) -> None:
+    """Refuse parameters that cannot be trained: none, no real numbers, or float16.
+
+    In float16 squares of gradients and Adam's epsilon vanish.
+    """
+    leaves = jax.tree.leaves_with_path(params)
+    if not leaves:
         raise ValueError(
-            "parameters in float16 cannot be trained: squares of their gradients and "
-            "eps=1e-8 vanish in it. Keep parameters in float32 and compute in half "
-            "precision inside the model, or use bfloat16"
+            f"params must hold one array at least, got {params!r}: pass the parameters "
+            "that are to be trained, as the model's own init returns them"
         )
+    for path, leaf in leaves:
+        dtype = getattr(leaf, "dtype", None)
+        if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
+            found = type(leaf).__name__ if dtype is None else dtype
+            raise TypeError(
+                f"params{jax.tree_util.keystr(path)} must be an array of real numbers, "
+                f"got {found}: keep what is not trained out of params, and complex "
+                "numbers as two real ones"
+            )
+        if dtype == jnp.float16:
+            raise ValueError(
+                "parameters in float16 cannot be trained: squares of their gradients "
+                "and eps=1e-8 vanish in it. Keep parameters in float32 and compute in "
+                "half precision inside the model, or use bfloat16"
+            )

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from adamqlr import step
-from adamqlr.jax.arguments import checked_arguments, refuse_float16
+from adamqlr.jax.arguments import check_params, checked_arguments
 from adamqlr.jax.curvature import Curvature, Point, Probe, ValueFn, as_objective
 from adamqlr.jax.scalars import inner_product, scalar_dtype
 from adamqlr.rules import Truth
@@ -88,7 +88,7 @@ def qlr(
     base = optax.with_extra_args_support(base)
 
     def init(params: optax.Params) -> QLRState:
-        refuse_float16(params)
+        check_params(params)
         dtype = scalar_dtype(params)
         # Each scalar is a buffer of its own, for none can be donated twice.
         memory = jax.tree.map(lambda x: jnp.array(x, dtype), step.begin(rule))

@@ -17,6 +17,12 @@ def check_group(group: dict[str, Any]) -> None:
     check_range("lr", group["lr"], 0)
     check_range("weight_decay", group["weight_decay"], 0)
     check_range("l2", group["l2"], 0)
+    for param in _tensors(group["params"]):
+        if param.is_complex():
+            raise ValueError(
+                f"parameters must be real, got {param.dtype}: train their real and "
+                "imaginary parts, as torch.view_as_real shows them"
+            )
     if any(param.dtype == torch.float16 for param in _tensors(group["params"])):
         raise ValueError(
             "parameters in float16 cannot be trained: squares of their gradients and "
@@ -39,6 +45,20 @@ def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:
             f"lr={largest:g} is not a learning rate here: {name} chooses the length of "
             "each step itself, and lr multiplies it. Leave lr out; to insist on steps "
             f"{largest:g} times as long, set group['lr'] of param_groups afterwards"
+        )
+
+
+def refuse_nothing_to_train(name: str, params: list[Tensor]) -> None:
+    """Refuse a step of an optimiser whose parameters are all frozen, or none.
+
+    Args:
+        name: of the optimiser.
+        params: those that require a gradient.
+    """
+    if not params:
+        raise ValueError(
+            f"no parameter of {name} requires a gradient, so there is nothing to "
+            "train: set requires_grad=True on some, or leave the step out"
         )
 
 

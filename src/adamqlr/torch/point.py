@@ -151,6 +151,19 @@ class Point:
         return Point(parts, self.params, self.starts, outputs, losses, self.group)
 
 
+def refuse_no_gradients(params: list[Tensor]) -> None:
+    """Refuse a step of nothing.
+
+    Args:
+        params: those of the optimiser that have a gradient.
+    """
+    if not params:
+        raise ValueError(
+            "no parameter of the optimiser has a gradient of this objective: pass the "
+            "parameters of its model, with requires_grad=True"
+        )
+
+
 def gradient(
     objective: Objective | Accumulated | Closure, params: list[Tensor]
 ) -> Point:
@@ -176,11 +189,7 @@ def gradient(
         outputs.append(tree_map(Tensor.detach, predicted))
         losses.append(values.detach())
     params = [param for param in params if param.grad is not None]
-    if not params:
-        raise ValueError(
-            "no parameter of the optimiser has a gradient of this objective: pass the "
-            "parameters of its model, with requires_grad=True"
-        )
+    refuse_no_gradients(params)
     point = Point(objective.parts, params, starts, outputs, losses)
     # So far the mean is over processes, and over the first part's examples at best.
     processes = 1 if point.group is None else point.group.size()

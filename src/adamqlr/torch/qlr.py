@@ -25,6 +25,7 @@ from adamqlr.torch.arguments import (
     checked_closure,
     is_objective,
     refuse_learning_rate,
+    refuse_nothing_to_train,
     refuse_scaled_gradients,
     refuse_step_from_average,
     refuse_step_inside_forward,
@@ -313,6 +314,7 @@ class QLR(torch.optim.Optimizer):
     ) -> tuple[Point, Tensor | None, Tensor | None]:
         """Where the gradient was taken, by the step itself or by a recorded loop."""
         recorder, trained = self._recorder, self._trained()
+        refuse_nothing_to_train(type(self).__name__, trained)
         if recorder is None or is_objective(closure):
             refuse_step_inside_forward()
             self.train()

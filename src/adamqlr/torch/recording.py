@@ -43,7 +43,7 @@ from adamqlr.torch.passes import (
     norms,
     when_a_gradient_comes,
 )
-from adamqlr.torch.point import Point
+from adamqlr.torch.point import Point, refuse_no_gradients
 from adamqlr.torch.replay import Start
 from adamqlr.torch.scalars import inner_product, wide
 
@@ -128,6 +128,7 @@ class Recorder:
                 "(watch what torch.compile returned, if the loop calls that); or give "
                 "step() an Objective"
             )
+        refuse_no_gradients(params)
         parts, starts, outputs, agreements = map(list, zip(*reached, strict=True))
         losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
         point = Point(parts, params, starts, outputs, losses, self._group)
