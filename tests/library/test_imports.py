@@ -81,7 +81,14 @@ def test_the_method_imports_no_framework_and_only_what_stands_before(module):
     before = {f"adamqlr.{name}" for name in METHOD[: METHOD.index(module)]}
     assert ours(path) <= before
     outside = set(imported(path)) - before
-    assert outside <= {"dataclasses", "enum", "functools", "math", "typing"}
+    assert outside <= {
+        "collections.abc",
+        "dataclasses",
+        "enum",
+        "functools",
+        "math",
+        "typing",
+    }
 
 
 @pytest.mark.parametrize(
