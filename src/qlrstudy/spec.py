@@ -324,6 +324,8 @@ class Algorithm:
             those of the whole run, which a learning rate's schedule ends with.
         check: raises `ValueError` with the cure where a package is missing that only
             this algorithm needs; asked before a run begins.
+        version: of what it does with the same settings, for an algorithm that is still
+            being worked on: its runs are other runs with each.
     """
 
     name: str
@@ -335,6 +337,7 @@ class Algorithm:
     traceable: bool = True
     scheduled: bool = False
     check: Callable[[], Any] = lambda: None
+    version: str = ""
 
 
 # --- runs -----------------------------------------------------------------------

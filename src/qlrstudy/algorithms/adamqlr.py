@@ -5,6 +5,8 @@ library's defaults touches.
 """
 
 import dataclasses
+import hashlib
+import inspect
 
 import jax
 import optax
@@ -38,6 +40,19 @@ _SEARCH = {
     "damping_decrease": LogUniform(0.5, 1.0),
     "damping_increase": LogUniform(1.0, 4.0),
 }
+
+
+# To be raised whenever the library's `adam_qlr()` changes what it does, and none of its
+# defaults says so. 1 is the rule of the runs with a budget by the batch's size and no
+# average, which have no version; 2 that of the root of the size, and the average.
+_METHOD = 2
+
+
+def _version() -> str:
+    """Of the library's rule: of what it does, and of its defaults."""
+    parameters = inspect.signature(adam_qlr).parameters
+    defaults = repr({name: known.default for name, known in parameters.items()})
+    return f"{_METHOD}-{hashlib.sha256(defaults.encode()).hexdigest()[:8]}"
 
 
 def _rule(settings: Settings) -> Rule:
@@ -142,6 +157,7 @@ ADAMQLR = optax_algorithm(
     defaults={},
     report=chosen_step,
     around=_evaluate_the_average,
+    version=_version(),
 )
 
 ADAMQLR_QUARTER = optax_algorithm(
@@ -152,4 +168,5 @@ ADAMQLR_QUARTER = optax_algorithm(
     defaults={},
     report=chosen_step,
     around=_evaluate_the_average,
+    version=_version(),
 )

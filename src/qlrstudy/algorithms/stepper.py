@@ -143,6 +143,7 @@ def optax_algorithm(
     report: Report = fixed_rate,
     around: Callable[[Stepper], Stepper] = lambda inner: inner,
     scheduled: bool = False,
+    version: str = "",
 ) -> Algorithm:
     """An algorithm whose optimiser is an optax transformation.
 
@@ -155,7 +156,8 @@ def optax_algorithm(
         search: the space of those that are tuned.
         report: what to tell of a step.
         around: changes the stepper, for one that evaluates other parameters, say.
-        scheduled: see `Algorithm`.
+        scheduled: see `Algorithm`, as `version`.
+        version: of the method.
     """
 
     def bind(task: Task, settings: Settings) -> Stepper:
@@ -163,7 +165,14 @@ def optax_algorithm(
         return around(stepper(task, build(task, settings), tell))
 
     return Algorithm(
-        name, title, bind, defaults, search or {}, batch, scheduled=scheduled
+        name,
+        title,
+        bind,
+        defaults,
+        search or {},
+        batch,
+        scheduled=scheduled,
+        version=version,
     )
 
 

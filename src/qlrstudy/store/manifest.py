@@ -75,6 +75,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         budget: how long to train, the amount by its unit.
         data: the files' sums, by name.
         examples: of each split.
+        version: of the algorithm, where it has one.
     """
 
     schema: int
@@ -86,6 +87,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: dict[Unit, Number]
     data: dict[str, str]
     examples: dict[str, int]
+    version: str = ""
 
 
 class Manifest(Identity, frozen=True, kw_only=True, omit_defaults=True):

@@ -54,6 +54,7 @@ def identity(run: Run, data: DataIdentity) -> Identity:
         budget={run.budget.unit: run.budget.amount},
         data=data.sums,
         examples=data.examples,
+        version=run.algorithm.version,
     )
 
 
