@@ -11,7 +11,7 @@ import pytest
 
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.algorithms.adamw_cosine import rate
-from qlrstudy.algorithms.dog import polynomial_average
+from qlrstudy.algorithms.averaging import polynomial_average
 from qlrstudy.algorithms.muon import labels
 from qlrstudy.models import GPT2, MLP, ResNet, batch_normed, plain
 from qlrstudy.spec import Batch, BatchShape, Budget, DataOptions, Run, Stepper, Task
@@ -120,6 +120,28 @@ def test_the_polynomial_average_weighs_late_iterates_more(power, weights):
         carry, _ = stepper.step(carry, None, KEY)
     expected = np.average(path[1:], axis=0, weights=weights)
     np.testing.assert_allclose(stepper.params(carry)[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["adam", "prodigy", "schedule-free"])
+def test_an_average_is_evaluated_and_nothing_else_is_changed(name):
+    plain = _walk("schedule-free-adam" if name == "schedule-free" else name, 6)
+    averaged = _walk(f"{name}-average", 6)
+    points = np.stack([carry.carry.params for carry in averaged.carries])
+    np.testing.assert_array_equal(points, np.stack(plain.stepped))
+    expected = points[0]
+    for taken, point in enumerate(points[1:], 1):
+        expected = expected + 9 / (8 + taken) * (point - expected)
+    np.testing.assert_allclose(averaged.evaluated[-1], expected, rtol=1e-5)
+
+
+def test_prodigys_cosine_begins_as_prodigy_and_ends_at_rest():
+    walks = [_walk(name, 40) for name in ("prodigy", "prodigy-cosine")]
+    first, last = (
+        [np.abs(np.diff(walk.stepped, axis=0)[step]).max() for walk in walks]
+        for step in (0, -1)
+    )
+    assert first[0] == first[1] > 0
+    assert last[1] < 0.02 * last[0]
 
 
 def test_dog_steps_by_distance_over_gradients_and_evaluates_their_average():

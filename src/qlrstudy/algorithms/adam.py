@@ -1,7 +1,11 @@
-"""Adam, with its learning rate tuned, left alone, or tuned along with its epsilon."""
+"""Adam, with its learning rate tuned, left alone, or tuned along with its epsilon.
+
+And with its iterates averaged, as AdamQLR's are, at a learning rate that is tuned.
+"""
 
 import optax
 
+from qlrstudy.algorithms.averaging import polynomial_average
 from qlrstudy.algorithms.stepper import adam_batch, optax_algorithm
 from qlrstudy.spec import LogUniform, Settings, Task
 
@@ -42,4 +46,14 @@ ADAM_TUNED_EPSILON = optax_algorithm(
     batch=adam_batch,
     defaults={"learning_rate": 1e-3, "epsilon": 1e-8},
     search={"learning_rate": _LEARNING_RATE, "epsilon": LogUniform(1e-8, 1.0)},
+)
+
+ADAM_AVERAGE = optax_algorithm(
+    "adam-average",
+    "Adam (average)",
+    _adam,
+    batch=adam_batch,
+    defaults={"learning_rate": 1e-3},
+    search={"learning_rate": _LEARNING_RATE},
+    around=polynomial_average,
 )

@@ -13,14 +13,19 @@ from qlrstudy.spec import Settings, StepReport, Task
 WARMUP = 0.05
 
 
-def rate(settings: Settings, count: ArrayLike) -> Float[Array, ""]:
-    """The learning rate of step `count`, from 0; zero once all steps are taken.
+def cosine(count: ArrayLike, begin: ArrayLike, end: ArrayLike) -> Float[Array, ""]:
+    """What is left of a rate at step `count`: one until `begin`, zero from `end` on.
 
     optax's own schedule wants to know the length of the run when it is compiled.
     """
+    done = (count - begin) / jnp.maximum(end - begin, 1)
+    return 0.5 * (1 + jnp.cos(jnp.pi * jnp.clip(done, 0, 1)))
+
+
+def rate(settings: Settings, count: ArrayLike) -> Float[Array, ""]:
+    """The learning rate of step `count`, from 0; zero once all steps are taken."""
     warmup = jnp.ceil(WARMUP * settings["steps"])
-    done = (count - warmup) / jnp.maximum(settings["steps"] - warmup, 1)
-    decayed = 0.5 * (1 + jnp.cos(jnp.pi * jnp.clip(done, 0, 1)))
+    decayed = cosine(count, warmup, settings["steps"])
     return settings["learning_rate"] * jnp.minimum((count + 1) / warmup, decayed)
 
 

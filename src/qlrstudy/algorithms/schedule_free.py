@@ -2,6 +2,7 @@
 
 import optax
 
+from qlrstudy.algorithms.averaging import polynomial_average
 from qlrstudy.algorithms.stepper import Carry, adam_batch, optax_algorithm
 from qlrstudy.spec import ModelState, Params, Settings, Stepper, Task
 
@@ -29,4 +30,14 @@ SCHEDULE_FREE_ADAM = optax_algorithm(
     batch=adam_batch,
     defaults={"learning_rate": 2.5e-3},
     around=_evaluate_the_average,
+)
+
+# The points where its gradients are taken, averaged as AdamQLR's are.
+SCHEDULE_FREE_AVERAGE = optax_algorithm(
+    "schedule-free-average",
+    "Schedule-free Adam (average)",
+    _build,
+    batch=adam_batch,
+    defaults={"learning_rate": 2.5e-3},
+    around=polynomial_average,
 )

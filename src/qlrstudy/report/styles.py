@@ -85,6 +85,7 @@ ALGORITHMS = {
     "adam": Style("Adam", INK, _SOLID, "s"),
     "adam-untuned": Style("Adam (Untuned)", SKY, _DASHED, "s"),
     "adam-tuned-epsilon": Style("Adam (Tuned ε)", BLUE, _DOTTED, "D"),
+    "adam-average": Style("Adam (average)", BLUE, _SOLID, "s"),
     "kfac": Style("K-FAC", GREEN, _SOLID, "^"),
     "kfac-untuned": Style("K-FAC (Untuned)", GREEN, _DASHED, "v"),
     "kfac-unadaptive": Style("K-FAC (Unadaptive)", GREEN, _DOTTED, "<"),
@@ -98,8 +99,11 @@ ALGORITHMS = {
     "adamqlr-quarter": Style("AdamQLR (quarter probe)", ORANGE, _DOTTED, "P"),
     "adamw-cosine": Style("AdamW (cosine)", BLUE, _MIXED, "X"),
     "prodigy": Style("Prodigy", OLIVE, _SOLID, "D"),
+    "prodigy-cosine": Style("Prodigy (cosine)", GREEN, _MIXED, "D"),
+    "prodigy-average": Style("Prodigy (average)", GREEN, _SOLID, "D"),
     "dadapt-adam": Style("D-Adaptation (Adam)", OLIVE, _DASHED, "^"),
     "schedule-free-adam": Style("Schedule-free Adam", SKY, _SOLID, "v"),
+    "schedule-free-average": Style("Schedule-free Adam (average)", BLUE, _DASHED, "v"),
     "momo-adam": Style("MoMo-Adam", SKY, _DOTTED, "p"),
     "dog": Style("DoG", OLIVE, _DOTTED, "<"),
     "dowg": Style("DoWG", OLIVE, _MIXED, ">"),
@@ -120,6 +124,12 @@ _TASKS = {
     "cifar-10": "CIFAR-10",
     "penn-treebank": "Penn Treebank",
     "penn-treebank-characters": "Penn Treebank (characters)",
+    "breast-cancer": "Breast cancer",
+    "wine": "Wine",
+    "uci-protein-area": "UCI Protein (area)",
+    "svhn-grey": "SVHN (grey)",
+    "python-manual": "Python manual",
+    "python-manual-characters": "Python manual (characters)",
 }
 
 
