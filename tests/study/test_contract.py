@@ -29,7 +29,16 @@ DEEP = {
     "penn-treebank-characters": _CHARACTERS,
 }
 # Another task's network and likelihood on other data.
-REPEATED = {"svhn", "penn-treebank-characters"}
+REPEATED = {
+    "svhn",
+    "penn-treebank-characters",
+    "breast-cancer",
+    "wine",
+    "uci-protein-area",
+    "svhn-grey",
+    "python-manual",
+    "python-manual-characters",
+}
 CASES = {
     name: dataclasses.replace(task, **DEEP[name]._asdict()) if name in DEEP else task
     for name, task in SMALLEST.items()

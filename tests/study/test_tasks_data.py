@@ -1,4 +1,4 @@
-"""The six tasks that need data, on the publishers' files."""
+"""The tasks that need data, on the publishers' files, and those that bring theirs."""
 
 import dataclasses
 
@@ -7,16 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qlrstudy.data import DataError
+from qlrstudy.data import DataError, bundled
 from qlrstudy.spec import BatchShape, Task
 from qlrstudy.tasks import (
+    breast_cancer,
     cifar_10,
     fashion_mnist,
     penn_treebank,
     penn_treebank_characters,
+    python_manual,
+    python_manual_characters,
     svhn,
+    svhn_grey,
     uci_energy,
     uci_protein,
+    uci_protein_area,
+    wine,
 )
 
 ROOMS = (
@@ -27,6 +33,12 @@ ROOMS = (
     cifar_10,
     penn_treebank,
     penn_treebank_characters,
+    breast_cancer,
+    wine,
+    uci_protein_area,
+    svhn_grey,
+    python_manual,
+    python_manual_characters,
 )
 TASKS = [task for room in ROOMS for task in room.SCALES.values()]
 PAPER = {room.SCALES["paper"].name: room.SCALES["paper"] for room in ROOMS}
@@ -43,6 +55,10 @@ def _id(task: Task) -> str:
         ("uci-protein", (34_983, 6_174, 4_573)),
         ("fashion-mnist", (50_000, 10_000, 10_000)),
         ("penn-treebank", (929_588, 73_759, 82_429)),
+        ("breast-cancer", (387, 68, 114)),
+        ("wine", (121, 21, 36)),
+        ("uci-protein-area", (34_983, 6_174, 4_573)),
+        ("python-manual-characters", (79_999, 9_999, 9_999)),
     ],
 )
 def test_complete_sets_have_the_protocols_counts(real_data, name, counts):
@@ -63,7 +79,7 @@ def test_partial_sets_are_refused_or_marked(real_data, room):
         task.load(real_data._replace(partial=False))
 
 
-@pytest.mark.parametrize("name", ["uci-energy", "uci-protein", "fashion-mnist"])
+@pytest.mark.parametrize("name", ["uci-energy", "uci-protein-area", "fashion-mnist"])
 def test_train_and_validation_together_are_normalised(real_data, name):
     data = PAPER[name].load(real_data)
     inputs = np.concatenate([data.train.inputs, data.validation.inputs])
@@ -109,6 +125,34 @@ def test_the_treebanks_characters_are_its_words_spelt(real_data):
         np.flatnonzero(data.train.inputs == np.bincount(data.train.inputs).argmax())
     )
     assert 3 < lengths.mean() < 8
+
+
+def test_the_area_is_no_longer_among_what_tells_it(real_data):
+    whole, asked = (PAPER[f"uci-protein{end}"].load(real_data) for end in ("", "-area"))
+    np.testing.assert_array_equal(asked.test.targets, whole.test.inputs[:, :1])
+    np.testing.assert_array_equal(asked.test.inputs, whole.test.inputs[:, 1:])
+
+
+def test_grey_images_are_the_coloured_ones_in_means_of_four_pixels(real_data):
+    grey = PAPER["svhn-grey"].load(real_data).train
+    coloured = svhn.SCALES["laptop"].load(real_data).train
+    np.testing.assert_array_equal(grey.targets, coloured.targets)
+    # Each is normalised by itself: by pixel the one, by channel the other.
+    means = coloured.inputs.reshape(-1, 16, 2, 16, 2, 3).mean((2, 4, 5))
+    pixels = means.reshape(len(means), -1)[:, 100], grey.inputs[:, 100]
+    assert np.corrcoef(*pixels)[0, 1] > 0.99
+
+
+def test_the_manuals_texts_go_on_where_the_parts_before_end(real_data):
+    text = bundled.python_manual()[:100_000]
+    data = PAPER["python-manual-characters"].load(real_data)
+    parts = (data.train, data.validation, data.test)
+    tokens = np.concatenate([np.append(p.inputs, p.targets[-1]) for p in parts])
+    assert len(tokens) == len(text)
+    # A number for each character, but for the rare ones' zero.
+    assert len({*zip(text, tokens.tolist(), strict=True)}) == len(set(text))
+    words = PAPER["python-manual"].load(real_data)
+    assert np.unique(words.train.inputs).size == 1_000
 
 
 @pytest.mark.parametrize("task", TASKS, ids=_id)

@@ -18,6 +18,7 @@ def cosine(count: ArrayLike, begin: ArrayLike, end: ArrayLike) -> Float[Array, "
 
     optax's own schedule wants to know the length of the run when it is compiled.
     """
+    begin = jnp.asarray(begin)
     done = (count - begin) / jnp.maximum(end - begin, 1)
     return 0.5 * (1 + jnp.cos(jnp.pi * jnp.clip(done, 0, 1)))
 

@@ -31,6 +31,7 @@ class StudyEntry(msgspec.Struct, frozen=True):
         point: the settings that the study varies, and their values here.
         hyperparameters: all of them.
         runs: their directories, relative to the store.
+        unseen: whether nothing was chosen on such runs.
     """
 
     task: str
@@ -40,6 +41,7 @@ class StudyEntry(msgspec.Struct, frozen=True):
     point: dict[str, Number]
     hyperparameters: dict[str, Number]
     runs: list[str]
+    unseen: bool = False
 
     @property
     def key(self) -> str:

@@ -30,6 +30,8 @@ class Cell:
         repetitions: runs of each point, with seeds 0, 1, ...
         budget: the task's, unless given.
         scale: of the task.
+        unseen: whether it was decided on before anything ran there, and nothing is to
+            be chosen by it: reports show such cells apart.
     """
 
     task: str
@@ -39,6 +41,7 @@ class Cell:
     repetitions: int = 50
     budget: Budget | None = None
     scale: str = "paper"
+    unseen: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

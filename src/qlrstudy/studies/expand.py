@@ -42,6 +42,7 @@ class Point(NamedTuple):
             point=dict(self.varied),
             hyperparameters=hyperparameters(self.run),
             runs=[job.place for job in jobs],
+            unseen=self.cell.unseen,
         )
 
 

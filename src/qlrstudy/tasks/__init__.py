@@ -2,16 +2,22 @@
 
 from qlrstudy.spec import Task
 from qlrstudy.tasks import (
+    breast_cancer,
     cifar_10,
     diabetes,
     digits,
     fashion_mnist,
     penn_treebank,
     penn_treebank_characters,
+    python_manual,
+    python_manual_characters,
     rosenbrock,
     svhn,
+    svhn_grey,
     uci_energy,
     uci_protein,
+    uci_protein_area,
+    wine,
 )
 
 TASKS: dict[str, dict[str, Task]] = {
@@ -25,4 +31,10 @@ TASKS: dict[str, dict[str, Task]] = {
     "cifar-10": cifar_10.SCALES,
     "penn-treebank": penn_treebank.SCALES,
     "penn-treebank-characters": penn_treebank_characters.SCALES,
+    "breast-cancer": breast_cancer.SCALES,
+    "wine": wine.SCALES,
+    "uci-protein-area": uci_protein_area.SCALES,
+    "svhn-grey": svhn_grey.SCALES,
+    "python-manual": python_manual.SCALES,
+    "python-manual-characters": python_manual_characters.SCALES,
 }

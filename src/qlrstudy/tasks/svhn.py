@@ -67,5 +67,6 @@ SCALES = {
         predict=_NARROW.predict,
         adam_batch=BatchShape(64),
         qlr_batch=BatchShape(400),
+        evaluations=10,
     ),
 }
