@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test quick check format clean
+.PHONY: help demo test quick check docs format clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -27,9 +27,12 @@ check: .venv/installed ## format, lint, types, then all tests
 	$(BIN)/pyright
 	$(MAKE) test
 
+docs: .venv/installed ## build the site, with every link checked: site/index.html
+	PYTHONPATH=website $(BIN)/zensical build --clean --strict
+
 format: .venv/installed ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean: ## remove what the targets made
-	rm -rf .venv demo .pytest_cache .ruff_cache
+	rm -rf .venv demo site .cache .pytest_cache .ruff_cache

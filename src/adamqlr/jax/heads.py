@@ -36,7 +36,7 @@ class Heads(Likelihood):
         example_axes: how many leading axes number examples: 1 for examples that are
             images or sequences, 2 where all heads speak of tokens.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> from adamqlr.jax import Categorical, Gaussian, Heads
         >>> heads = Heads(

@@ -38,7 +38,7 @@ class Objective:
             times their square norm say. Value and gradient have it; it is none of the
             outputs' doing, so Fisher and Gauss-Newton have not.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp
         >>> from adamqlr.jax import Gaussian, Objective
         >>> objective = Objective(

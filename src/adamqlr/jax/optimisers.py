@@ -50,7 +50,7 @@ def adam_qlr(
         A transformation whose state is a `QLRState`; its `update` needs `value`, `grad`
         and `value_fn`, which `train_step` gives it.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> from adamqlr.jax import Gaussian, Objective, adam_qlr, train_step
         >>> x = jnp.linspace(-1, 1, 8)[:, None]

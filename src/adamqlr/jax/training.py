@@ -49,7 +49,7 @@ def train_step(
         params: of the model.
         state: of the optimiser.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> from adamqlr.jax import Gaussian, Objective, adam_qlr, train_step
         >>> x = jnp.eye(2)
@@ -120,7 +120,7 @@ def trainer(
         likelihood: what the outputs say about the targets.
         optimiser: any optax optimiser; `None` for `adam_qlr()`.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp
         >>> from adamqlr.jax import Categorical, trainer
         >>> init, step = trainer(lambda w, x: x @ w, Categorical())

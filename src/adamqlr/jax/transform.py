@@ -71,7 +71,7 @@ def qlr(
     Returns:
         A transformation whose state is a `QLRState`.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp, optax
         >>> from adamqlr.jax import Hessian, Rule, qlr, train_step
         >>> optimiser = qlr(

@@ -87,7 +87,7 @@ def direction_of(
         optimiser: a class whose `step` needs no closure, such as `torch.optim.RMSprop`.
         **settings: its arguments; weight decay of its own enters the direction.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adamqlr.torch import QLR, direction_of
         >>> model = torch.nn.Linear(1, 1)

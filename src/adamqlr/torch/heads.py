@@ -36,7 +36,7 @@ class Heads(Likelihood):
         example_axes: how many leading axes number examples: 1 for examples that are
             images or sequences, 2 where all heads speak of tokens.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adamqlr.torch import Categorical, Gaussian, Heads
         >>> heads = Heads(

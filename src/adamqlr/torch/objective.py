@@ -59,7 +59,7 @@ class Objective:
             model. Value and gradient have it; it is none of the outputs' doing, so
             Fisher and Gauss-Newton have not.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adamqlr.torch import Gaussian, Objective
         >>> model = torch.nn.Linear(1, 1, bias=False)

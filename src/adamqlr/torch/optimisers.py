@@ -26,7 +26,7 @@ class AdamQLR(QLR):
         eps: $\epsilon > 0$, added to the root.
         **options: `curvature`, `rule`, `weight_decay`, `l2` and `clip`; see `QLR`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adamqlr.torch import AdamQLR, Gaussian, Objective
         >>> model, x = torch.nn.Linear(1, 1), torch.linspace(-1, 1, 8)[:, None]

@@ -75,7 +75,7 @@ class QLR(torch.optim.Optimizer):
             slope stays that of the raw gradient, at the price of a copy of it.
         **options: settings of the direction, which groups may override.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adamqlr.torch import Gaussian, Objective, QLR
         >>> def sign(grads, params, states, group):
@@ -205,7 +205,7 @@ class QLR(torch.optim.Optimizer):
         Returns:
             The optimiser itself.
 
-        Example:
+        Examples:
             >>> import torch
             >>> from adamqlr.torch import AdamQLR
             >>> model, criterion = torch.nn.Linear(1, 1), torch.nn.MSELoss()
