@@ -49,7 +49,10 @@ ROOMS = {
         "training",
     ],
     "torch": [
+        "sharding",
         "scalars",
+        "memory",
+        "bundles",
         "likelihoods",
         "robust",
         "losses",

@@ -8,7 +8,7 @@ dict for each parameter, and read its settings from `group`; whatever it adds to
 # pyright: reportPrivateImportUsage=false
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch
@@ -42,8 +42,7 @@ def adam(
             state["exp_avg"] = torch.zeros_like(param)
             state["exp_avg_sq"] = torch.zeros_like(param)
             state["step"] = 0
-        # That of a checkpoint of torch's own Adam is a tensor.
-        state["step"] = int(state["step"]) + 1
+        state["step"] += 1
     means = [state["exp_avg"] for state in states]
     squares = [state["exp_avg_sq"] for state in states]
     torch._foreach_lerp_(means, grads, 1 - b1)
@@ -72,6 +71,17 @@ def sgd(
     torch._foreach_mul_(sums, group["momentum"])
     torch._foreach_add_(sums, grads)
     return [total.clone() for total in sums]
+
+
+# These do the same to each number, whatever the shape of the tensor that it is in.
+ELEMENTWISE: tuple[Direction, ...] = (adam, sgd)
+
+
+def count_in_numbers(states: Iterable[dict[str, Any]]) -> None:
+    """Make numbers of the counts of a checkpoint of torch's Adam, which are tensors."""
+    for state in states:
+        if "step" in state:
+            state["step"] = int(state["step"])
 
 
 def direction_of(

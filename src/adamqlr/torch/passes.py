@@ -14,7 +14,6 @@ from torch import Tensor
 
 from adamqlr.torch.objective import Arguments, Objective
 from adamqlr.torch.replay import Start
-from adamqlr.torch.scalars import wide
 
 # The cosine between the loop's gradient of the outputs and the likelihood's own below
 # which the two are not the same loss. In bfloat16 equal ones have 0.9999.
@@ -128,19 +127,6 @@ class Doubts(NamedTuple):
                 "that to the optimiser, clip=lambda params: "
                 "torch.nn.utils.clip_grad_value_(params, 0.1) say, which keeps it"
             )
-
-
-def norms(grads: list[Tensor]) -> Tensor:
-    """The sum of magnitudes and the Euclidean norm of a list of tensors."""
-    if not grads:
-        return torch.zeros(2)
-    device = grads[0].device
-    of_each = [
-        torch.stack([norm.to(device) for norm in torch._foreach_norm(grads, order)])
-        for order in (1, 2)
-    ]
-    sums, lengths = [wide(norms) for norms in of_each]
-    return torch.stack([sums.sum(), lengths.square().sum().sqrt()])
 
 
 def when_a_gradient_comes(outputs: Tensor, receive: Callable[[Tensor], None]) -> None:

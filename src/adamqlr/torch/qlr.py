@@ -1,8 +1,6 @@
 r"""Quadratic-model step sizes around any direction.
 
-Here they are measured and moved; `adamqlr.step` has the method. What it remembers
-lives in `param_groups`, since `load_state_dict` casts what belongs to a parameter to
-its type; it is the same in every group.
+Here they are measured and moved; `adamqlr.step` has the method.
 """
 
 # pyright: reportPrivateImportUsage=false
@@ -19,7 +17,7 @@ from adamqlr import step as method
 from adamqlr.rules import Limit, Truth
 from adamqlr.settings import Rule
 from adamqlr.step import Look, Measurement, Memory, Proposal, StepInfo, Trial
-from adamqlr.torch import averaging
+from adamqlr.torch import averaging, memory
 from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
@@ -30,8 +28,9 @@ from adamqlr.torch.arguments import (
     refuse_step_from_average,
     refuse_step_inside_forward,
 )
+from adamqlr.torch.bundles import Bundles
 from adamqlr.torch.curvature import Curvature, Probe
-from adamqlr.torch.directions import Direction, adam, sgd
+from adamqlr.torch.directions import ELEMENTWISE, Direction, count_in_numbers
 from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.passes import Doubts
 from adamqlr.torch.point import Point, gradient
@@ -41,9 +40,6 @@ from adamqlr.torch.scalars import inner_product, placed, scalar_dtype
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Hook = Callable[[list[Tensor]], Any]
-
-# What the method's memory is called in a parameter group.
-_MEMORY = tuple(f"memory_{name}" for name in Memory._fields)
 
 
 class QLR(torch.optim.Optimizer):
@@ -112,16 +108,16 @@ class QLR(torch.optim.Optimizer):
         self.clip = clip
         self._info: StepInfo | None = None
         self._recorder: Recorder | None = None
-        memory = dict(zip(_MEMORY, method.begin(rule), strict=True))
-        own = {"lr": lr, "weight_decay": weight_decay, "l2": l2}
-        super().__init__(params, own | memory | options)  # type: ignore[arg-type]
+        self._bundles: Bundles | None = None
+        own = {"lr": lr, "weight_decay": weight_decay, "l2": l2} | memory.begin(rule)
+        super().__init__(params, own | options)  # type: ignore[arg-type]
         refuse_learning_rate(type(self).__name__, self.param_groups)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the watched model: a copy is to be told its own, by `watch`."""
         names = ("direction", "curvature", "rule", "clip", "_info")
         own = {name: vars(self)[name] for name in names}
-        return super().__getstate__() | own | {"_recorder": None}
+        return super().__getstate__() | own | {"_recorder": None, "_bundles": None}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; what the method remembers is that of all groups."""
@@ -129,8 +125,7 @@ class QLR(torch.optim.Optimizer):
             param_group = param_group | {"params": list(param_group["params"])}
         check_group(self.defaults | param_group)
         first = self.param_groups[0] if self.param_groups else self.defaults
-        memory = {name: first[name] for name in _MEMORY}
-        super().add_param_group(param_group | memory)
+        super().add_param_group(param_group | memory.taken_from(first))
 
     @property
     def info(self) -> StepInfo | None:
@@ -153,12 +148,13 @@ class QLR(torch.optim.Optimizer):
         Of these the moments go on; what this optimiser has besides begins anew, and
         its own settings stay: a learning rate is none of them.
         """
-        if any(_MEMORY[0] not in group for group in state_dict["param_groups"]):
-            own = [dict(group) for group in self.param_groups]
-            for group, theirs in zip(own, state_dict["param_groups"], strict=False):
-                group["params"] = theirs["params"]
-            state_dict = {**state_dict, "param_groups": own}
+        theirs = state_dict["param_groups"]
+        groups = memory.groups_of_another(self.param_groups, theirs)
+        if groups is not None:
+            state_dict = {**state_dict, "param_groups": groups}
         super().load_state_dict(state_dict)
+        if self.direction in ELEMENTWISE:
+            count_in_numbers(self.state.values())
         # The parent has cast these to the type of half-precision parameters.
         params = [param for group in self.param_groups for param in group["params"]]
         for number, param in enumerate(params):
@@ -252,20 +248,22 @@ class QLR(torch.optim.Optimizer):
                 makes their slope that of the loss.
             doubts: about such gradients, the `Doubts` that there are.
         """
-        params, memory = point.params, self._recall(point.home)
-        grads, updates = self._updates(params)
+        params, remembered = point.params, memory.recall(self.param_groups, point.home)
+        bundles = self._bundled(params)
+        weights = bundles.joined(params)
+        grads, updates = self._updates(bundles, params, weights)
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]
         norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
-        due = method.is_due(self.rule, memory)
+        due = method.is_due(self.rule, remembered)
         sound, due = self._asked(torch.stack([point.loss, *norms]), due, doubts)
         if not sound:
             point.restore_buffers()
-        direction = self._directions(params, updates) if sound else updates
-        lr = self._even_out_rates(direction)
-        products = inner_product(grads, direction), inner_product(direction, direction)
+        along = self._directions(bundles, weights, updates) if sound else updates
+        lr = _evened_out(bundles, along)
+        products = inner_product(grads, along), inner_product(along, along)
         slope, square_norm = point.agreed(*products)
-        if self.direction not in (adam, sgd):  # These are finite if gradients are.
+        if self.direction not in ELEMENTWISE:  # These are finite if gradients are.
             sound = sound and bool(square_norm.isfinite())
         if stretch is None:
             # Held no longer than needed, they do not add to what the look takes.
@@ -274,10 +272,10 @@ class QLR(torch.optim.Optimizer):
         else:
             slope = slope * stretch
 
-        looked = sound and due
-        look = Look(torch.full_like(slope, torch.nan))
+        looked, look = sound and due, Look(torch.full_like(slope, torch.nan))
+        direction = bundles.apart(along) if looked else []
         if looked:
-            look = self.curvature.look(point, direction, memory.reach)
+            look = self.curvature.look(point, direction, remembered.reach)
         measured = Measurement(
             loss=point.loss,
             slope=slope,
@@ -289,25 +287,32 @@ class QLR(torch.optim.Optimizer):
             rounding=4 * torch.finfo(scalar_dtype(params)).eps * abs(point.loss),
             batch=None if self.rule.budget is None else point.batch(),
         )
-        proposal = method.propose(self.rule, memory, measured, lr)
+        proposal = method.propose(self.rule, remembered, measured, lr)
         trial = look.trial
         if trial is None and looked and self.rule.damping is not None:
             trial = _tried(point, direction, proposal)
-        memory, self._info = method.judge(self.rule, memory, measured, proposal, trial)
+        learnt, self._info = method.judge(
+            self.rule, remembered, measured, proposal, trial
+        )
         if sound:
-            move(params, direction, self._info.step_size)
-            self._average(params, direction, memory)
-        for group in self.param_groups:
-            group.update(zip(_MEMORY, memory, strict=True))
+            move(weights, along, self._info.step_size)
+            bundles.write(weights)
+            self._average(bundles, weights, along, learnt)
+        memory.keep(self.param_groups, learnt)
         return point.loss.to(params[0].device, scalar_dtype(params))
 
     def _average(
-        self, params: list[Tensor], spare: list[Tensor], memory: Memory
+        self,
+        bundles: Bundles,
+        weights: list[Tensor],
+        spare: list[Tensor],
+        learnt: Memory,
     ) -> None:
-        if self.rule.average is None or self._info is None:
-            return
-        weight = method.averaging_weight(self.rule.average, memory, self._info)
-        averaging.update([self.state[param] for param in params], params, spare, weight)
+        if self.rule.average is not None and self._info is not None:
+            weight = method.averaging_weight(self.rule.average, learnt, self._info)
+            states = [bundle.state for bundle in bundles.members]
+            averaging.update(states, weights, spare, weight)
+        bundles.publish()
 
     def _taken(
         self, closure: Objective | Accumulated | Callable[[], Tensor] | None
@@ -355,53 +360,64 @@ class QLR(torch.optim.Optimizer):
         every = [param for group in self.param_groups for param in group["params"]]
         return [param for param in every if param.requires_grad]
 
-    def _recall(self, device: torch.device) -> Memory:
-        """What was remembered, or loaded, as scalars on the device."""
-        numbers = [self.param_groups[0][name] for name in _MEMORY]
-        return Memory(*[placed(number, device) for number in numbers])
+    def _bundled(self, params: list[Tensor]) -> Bundles:
+        """The parameters of a step; those of the last one if nothing has changed."""
+        groups = [
+            group
+            for group in self.param_groups
+            for param in group["params"]
+            if param.grad is not None
+        ]
+        # A batch that is not finite must leave no trace, so none is made here.
+        states = [self.state.get(param, {}) for param in params]
+        if self._bundles is None or not self._bundles.are_of(params, groups, states):
+            join = self.direction in ELEMENTWISE
+            self._bundles = Bundles(params, groups, states, join)
+        return self._bundles
 
-    def _members(self) -> Iterator[tuple[dict[str, Any], list[Tensor]]]:
-        """Each group with those of its parameters that have a gradient."""
-        for group in self.param_groups:
-            members = [param for param in group["params"] if param.grad is not None]
-            if members:
-                yield group, members
-
-    def _updates(self, params: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def _updates(
+        self, bundles: Bundles, params: list[Tensor], weights: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """The raw gradients, and what the direction is made of."""
         grads = [param.grad for param in params if param.grad is not None]
         if any(grad.is_sparse for grad in grads):
             raise ValueError("sparse gradients are not supported: use sparse=False")
+        raw = updates = bundles.joined(grads)
         if self.clip is not None:
-            grads = [grad.clone() for grad in grads]
+            raw = [grad.clone() for grad in raw]
             self.clip(params)
-        updates: list[Tensor] = []
-        for group, members in self._members():
-            own = [param.grad for param in members if param.grad is not None]
+            clipped = [param.grad for param in params if param.grad is not None]
+            updates = bundles.joined(clipped)
+        for group, own in bundles.by_group:
             if group["l2"] != 0:
-                own = torch._foreach_add(own, members, alpha=group["l2"])
-            updates += own
-        return grads, updates
+                added = torch._foreach_add(
+                    updates[own], weights[own], alpha=group["l2"]
+                )
+                updates = [*updates[: own.start], *added, *updates[own.stop :]]
+        return raw, updates
 
-    def _directions(self, params: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
-        update = {id(param): u for param, u in zip(params, updates, strict=True)}
+    def _directions(
+        self, bundles: Bundles, weights: list[Tensor], updates: list[Tensor]
+    ) -> list[Tensor]:
+        self.state.update(zip(bundles.params, bundles.states, strict=True))
         directions: list[Tensor] = []
-        for group, members in self._members():
-            own = [update[id(param)] for param in members]
-            states = [self.state[param] for param in members]
-            turned = self.direction(own, members, states, group)
+        for group, own in bundles.by_group:
+            states = [bundle.state for bundle in bundles.members[own]]
+            turned = self.direction(updates[own], weights[own], states, group)
             if group["weight_decay"] != 0:
-                torch._foreach_add_(turned, members, alpha=group["weight_decay"])
+                decay = group["weight_decay"]
+                torch._foreach_add_(turned, weights[own], alpha=decay)
             directions += turned
         return directions
 
-    def _even_out_rates(self, direction: list[Tensor]) -> float:
-        """Shorten the direction where `lr` is below the largest, which is returned."""
-        rates = [float(g["lr"]) for g, members in self._members() for _ in members]
-        largest = max(rates)
-        if largest > 0 and min(rates) < largest:
-            torch._foreach_mul_(direction, [rate / largest for rate in rates])
-        return largest
+
+def _evened_out(bundles: Bundles, along: list[Tensor]) -> float:
+    """Shorten the direction where `lr` is below the largest, which is returned."""
+    rates = [float(bundle.group["lr"]) for bundle in bundles.members]
+    largest = max(rates)
+    if largest > 0 and min(rates) < largest:
+        torch._foreach_mul_(along, [rate / largest for rate in rates])
+    return largest
 
 
 def _tried(point: Point, direction: list[Tensor], proposal: Proposal) -> Trial:

@@ -40,12 +40,11 @@ from adamqlr.torch.passes import (
     Reached,
     View,
     at_the_end_of_backward,
-    norms,
     when_a_gradient_comes,
 )
 from adamqlr.torch.point import Point, refuse_no_gradients
 from adamqlr.torch.replay import Start
-from adamqlr.torch.scalars import inner_product, wide
+from adamqlr.torch.scalars import inner_product, norms, wide
 
 
 class Recorder:
@@ -135,6 +134,7 @@ class Recorder:
         grads = [param.grad for param in params if param.grad is not None]
         now = norms(grads)
         shrunk = torch.where(now == 0, 1, then / now)
+        shrunk[1] = shrunk[1].sqrt()  # of squares
         processes = 1 if point.group is None else point.group.size()
         torch._foreach_mul_(grads, processes / at_least_something(point.tally.total))
         doubts = torch.stack(agreements).min(), shrunk.min() / shrunk.max(), left

@@ -123,8 +123,8 @@ def _exchange(params: list[Tensor], contents: list[Tensor]) -> None:
 
 
 @torch.no_grad()
-def move(params: list[Tensor], direction: list[Tensor], step_size: Tensor) -> None:
+def move(weights: list[Tensor], along: list[Tensor], step_size: Tensor) -> None:
     r"""Move parameters by $-\alpha d$ in place; the direction is used up."""
-    torch._foreach_mul_(direction, -step_size)
-    torch._foreach_add_(params, direction)
+    torch._foreach_mul_(along, -step_size)
+    torch._foreach_add_(weights, along)
     torch.clear_autocast_cache()

@@ -4,10 +4,15 @@ They stay on the device of the parameters, in float64, so that a step need not w
 the device to know them.
 """
 
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+from collections import defaultdict
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
+from torch._utils import _flatten_dense_tensors
 
 from adamqlr import rules
 from adamqlr.rules import Scalar
@@ -15,14 +20,14 @@ from adamqlr.rules import Scalar
 rules.where.register(torch.Tensor, torch.where)
 
 # Below this size the call costs more than the arithmetic: join such tensors first.
-_SMALL = 4096
+SMALL = 4096
 
 
 def scalar_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
     """The type of losses and sums: as wide as the parameters, float32 at least."""
     dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
+    for other in {tensor.dtype for tensor in tensors}:
+        dtype = torch.promote_types(dtype, other)
     return dtype
 
 
@@ -46,13 +51,39 @@ def wide(value: Tensor) -> Tensor:
 def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
     """Sum of products over two lists, in `scalar_dtype` also for bfloat16 tensors."""
     dtype, device = scalar_dtype(a), home(a)
-    pairs = [(x.reshape(-1), y.reshape(-1)) for x, y in zip(a, b, strict=True)]
-    joined = [pair for pair in pairs if pair[0].numel() <= _SMALL]
-    pairs = [pair for pair in pairs if pair[0].numel() > _SMALL]
-    if joined and len({x.device for x, _ in joined}) == 1:
-        xs, ys = zip(*joined, strict=True)
-        joined = [(torch.cat(xs), torch.cat(ys))]
-    products = [torch.dot(x.to(dtype), y.to(dtype)) for x, y in pairs + joined]
+    pairs = zip(*_joined_alike(a, b), strict=True)
+    products = [
+        torch.dot(x.reshape(-1).to(dtype), y.reshape(-1).to(dtype)) for x, y in pairs
+    ]
     if not products:
         return torch.zeros((), dtype=dtype)
     return torch.stack([product.to(device) for product in products]).sum()
+
+
+def norms(tensors: list[Tensor]) -> Tensor:
+    """The sum of magnitudes, and of squares, of all numbers in a list of tensors."""
+    (few,) = _joined_alike(tensors)
+    if not few:
+        return torch.zeros(2)
+    sums, lengths = [
+        torch.stack(
+            [norm.to(few[0].device) for norm in torch._foreach_norm(few, order)]
+        )
+        for order in (1, 2)
+    ]
+    return torch.stack([wide(sums).sum(), wide(lengths).square().sum()])
+
+
+def _joined_alike(*lists: list[Tensor]) -> list[list[Tensor]]:
+    """The same numbers of each list in few tensors: small ones of a kind are joined."""
+    large, small = [], defaultdict(list)
+    for place, tensor in enumerate(lists[0]):
+        if tensor.numel() > SMALL:
+            large.append(place)
+        else:
+            small[tensor.dtype, tensor.device].append(place)
+    return [
+        [tensors[place] for place in large]
+        + [_flatten_dense_tensors([tensors[p] for p in ps]) for ps in small.values()]
+        for tensors in lists
+    ]

@@ -1,0 +1,181 @@
+"""Many small tensors as few long ones, so that a step makes few calls.
+
+A step does the same arithmetic to each number of the parameters. Where tensors hold
+few, calls cost more than arithmetic, so those of one group and type are joined.
+What is remembered of a parameter stays its own, in its own shape, as checkpoints want
+it: a view of what is remembered of all that are joined.
+"""
+
+# pyright: reportPrivateImportUsage=false
+# The operations on lists of tensors have no public names; torch.optim uses these.
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+
+from adamqlr.torch.scalars import SMALL
+from adamqlr.torch.sharding import is_sharded, local, share_like
+
+Group = dict[str, Any]
+State = dict[str, Any]
+
+
+class Bundle:
+    """Parameters of one group that a step treats as one long tensor.
+
+    Attributes:
+        group: their settings.
+        places: where they stand among all parameters of the step.
+        params: themselves.
+        state: what is remembered of them, joined.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        places: list[int],
+        params: list[Tensor],
+        states: list[State],
+    ):
+        self.group, self.places, self.params = group, places, params
+        self._states = states
+        self._views: dict[str, list[Tensor]] = {}
+        # Alone and whole, a parameter's memory is used as it is.
+        self._alone = len(params) == 1 and not is_sharded(params[0])
+        self.state = states[0] if self._alone else dict(states[0])
+        if not self._alone:
+            for name, value in self.state.items():
+                if isinstance(value, Tensor):
+                    self.state[name] = self.joined([state[name] for state in states])
+            self.publish()
+
+    def joined(self, tensors: list[Tensor]) -> Tensor:
+        """Tensors like the parameters as one; their own memory if it is only one."""
+        own = [local(tensor) for tensor in tensors]
+        return own[0] if len(own) == 1 else _flatten_dense_tensors(own)
+
+    def apart(self, joined: Tensor) -> list[Tensor]:
+        """Views of a joined tensor, in the shapes of the parameters' own numbers."""
+        if len(self.params) == 1:
+            return [joined]
+        return _unflatten_dense_tensors(joined, [local(p) for p in self.params])
+
+    def publish(self) -> None:
+        """Show what is remembered in each parameter's own state."""
+        if self._alone:
+            return
+        for name, value in self.state.items():
+            if not isinstance(value, Tensor):
+                for state in self._states:
+                    state[name] = value
+            elif name not in self._views:
+                pairs = zip(self.apart(value), self.params, strict=True)
+                self._views[name] = [share_like(view, param) for view, param in pairs]
+                for state, view in zip(self._states, self._views[name], strict=True):
+                    state[name] = view
+
+    def is_current(self, states: list[State]) -> bool:
+        """Whether nobody has put other tensors into the parameters' states."""
+        if not all(a is b for a, b in zip(states, self._states, strict=True)):
+            return False
+        return self._alone or all(
+            len(state) == len(self.state)
+            and all(state[name] is views[i] for name, views in self._views.items())
+            for i, state in enumerate(states)
+        )
+
+
+class Bundles:
+    """All parameters of a step, in bundles.
+
+    Args:
+        params: of the step.
+        groups: the group of each.
+        states: what is remembered of each.
+        join: whether small ones may be joined: what makes their direction must do the
+            same to each number, whatever the shape of its tensor.
+
+    Attributes:
+        members: the bundles, those of one group next to each other.
+        by_group: each group, and which of them are its.
+    """
+
+    def __init__(
+        self,
+        params: list[Tensor],
+        groups: list[Group],
+        states: list[State],
+        join: bool,
+    ):
+        self.params, self.states, self._groups = params, states, groups
+        alike: dict[Any, list[int]] = defaultdict(list)
+        for place, (param, group, state) in enumerate(
+            zip(params, groups, states, strict=True)
+        ):
+            key: Any = place
+            if join and local(param).numel() <= SMALL:
+                known = tuple(
+                    (name, None if isinstance(value, Tensor) else value)
+                    for name, value in sorted(state.items())
+                )
+                key = id(group), param.dtype, param.device, is_sharded(param), known
+            alike[key].append(place)
+        self.members = [
+            Bundle(
+                groups[places[0]],
+                places,
+                [params[place] for place in places],
+                [states[place] for place in places],
+            )
+            for places in alike.values()
+        ]
+        self.by_group: list[tuple[Group, slice]] = []
+        for number, bundle in enumerate(self.members):
+            start = number
+            if self.by_group and self.by_group[-1][0] is bundle.group:
+                start = self.by_group.pop()[1].start
+            self.by_group.append((bundle.group, slice(start, number + 1)))
+
+    def are_of(
+        self, params: list[Tensor], groups: list[Group], states: list[State]
+    ) -> bool:
+        """Whether they are of these parameters, and still hold their states."""
+        same = lambda xs, ys: len(xs) == len(ys) and all(map(_is, xs, ys))
+        return (
+            same(params, self.params)
+            and same(groups, self._groups)
+            and all(b.is_current([states[i] for i in b.places]) for b in self.members)
+        )
+
+    def joined(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Tensors like the parameters as one for each bundle."""
+        return [b.joined([tensors[i] for i in b.places]) for b in self.members]
+
+    def apart(self, joined: list[Tensor]) -> list[Tensor]:
+        """Of one tensor for each bundle, each parameter's part."""
+        parts: list[Any] = [None] * len(self.params)
+        for bundle, tensor in zip(self.members, joined, strict=True):
+            for place, part in zip(bundle.places, bundle.apart(tensor), strict=True):
+                parts[place] = part
+        return parts
+
+    def write(self, joined: list[Tensor]) -> None:
+        """Give the parameters what one tensor for each bundle holds."""
+        for bundle, tensor in zip(self.members, joined, strict=True):
+            if len(bundle.params) > 1:  # One alone has it already.
+                own = [local(param) for param in bundle.params]
+                torch._foreach_copy_(own, bundle.apart(tensor))
+
+    def publish(self) -> None:
+        """Show what is remembered in each parameter's own state."""
+        for bundle in self.members:
+            bundle.publish()
+
+
+def _is(a: Any, b: Any) -> bool:
+    return a is b
