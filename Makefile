@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test quick check docs format clean
+.PHONY: help demo test quick check docs oldest newest dist format clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -30,9 +30,28 @@ check: .venv/installed ## format, lint, types, then all tests
 docs: .venv/installed ## build the site, with every link checked: site/index.html
 	PYTHONPATH=website $(BIN)/zensical build --clean --strict
 
+# The library's quick tests need these and nothing of the study.
+TESTERS := pytest pytest-xdist hypothesis
+
+oldest: ## the library's quick tests with the oldest versions that it declares
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) .ci/oldest.py jax torch > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt \
+		--editable '.[jax,torch]' $(TESTERS)
+	.venv-oldest/bin/python -m pytest -m 'not slow' tests/library
+
+newest: ## the quick tests with the newest JAX, optax and torch, and so without K-FAC
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --upgrade \
+		--editable '.[jax,torch,study]' $(TESTERS)
+	.venv-newest/bin/python -m pytest -m 'not slow' tests/library tests/study
+
+dist: ## wheel and sdist, checked, and each extra tried in a fresh environment
+	PYTHON=$(PYTHON) .ci/dist
+
 format: .venv/installed ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean: ## remove what the targets made
-	rm -rf .venv demo site .cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-newest demo dist site .cache .pytest_cache .ruff_cache
