@@ -1,6 +1,6 @@
 """One run: from (task, algorithm, settings, seed, budget) to records on the disk.
 
-Training goes in stretches of about half a second, between which the run can be watched
+Training goes in stretches of about a second, between which the run can be watched
 and stopped; within one, nothing waits for the host. Evaluation happens at chosen steps
 and outside the training time.
 """
@@ -23,7 +23,7 @@ from qlrstudy.training import loops, provenance
 from qlrstudy.training.evaluate import evaluate
 from qlrstudy.training.outcome import Outcome, Progress
 
-STRETCH_SECONDS = 0.5
+STRETCH_SECONDS = 1.0
 # At least so long from one checkpoint to the next, and so many times its own cost.
 CHECKPOINT_SECONDS, CHECKPOINT_COST = 2.0, 20.0
 
@@ -78,7 +78,7 @@ class _Training:
         self.splits: list[Split] = jax.device_put(list(splits))
         self.loop = loops.loop(run, self.splits[0])
         self.carry = self.loop.prepare(self.loop.init())
-        self.step, self.training_seconds = 0, 0.0
+        self.step, self.training_seconds, self.best_pace = 0, 0.0, 0.0
         self.report = StepReport(*[np.float32(math.nan)] * len(StepReport._fields))
         first = self._evaluated()
         self.compile_seconds = time.perf_counter() - begin
@@ -120,7 +120,9 @@ class _Training:
         """Take steps, and say whether all losses were finite."""
         begin = time.perf_counter()
         self.carry, reports = self.loop.advance(self.carry, self.step, stop)
-        self.training_seconds += time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        self.training_seconds += seconds
+        self.best_pace = max(self.best_pace, (stop - self.step) / max(seconds, 1e-9))
         finite = np.isfinite(reports.loss)
         sound = bool(finite.all())
         taken = len(finite) if sound else int(np.argmin(finite)) + 1
@@ -134,10 +136,12 @@ class _Training:
         """The step to train to: not far, and not past the next evaluation."""
         if self.step == 0:
             return 1
-        pace = self.step / max(self.training_seconds, 1e-9)
-        seconds = STRETCH_SECONDS
+        # The best pace so far: on a busy machine a stretch waits before it begins, and
+        # by the mean pace it would stay so short that most of its time is waiting.
+        pace, seconds = self.best_pace, STRETCH_SECONDS
         total = self._total_steps()
         if total is None:
+            pace = self.step / max(self.training_seconds, 1e-9)
             seconds = min(seconds, self.run.budget.amount - self.training_seconds)
         stop = self.step + min(max(1, int(pace * seconds)), loops.CAPACITY)
         if total is None:
