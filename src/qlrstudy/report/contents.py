@@ -9,7 +9,12 @@ from qlrstudy.report.charts import Chart, profile_chart, section_charts, sweep_c
 from qlrstudy.report.comparison import STUDIES, Verdict, comparisons, verdicts
 from qlrstudy.report.groups import Group, Section, groups, sections
 from qlrstudy.report.load import Loaded, load
-from qlrstudy.report.profile_tables import against_adam, profile_areas, ranks
+from qlrstudy.report.profile_tables import (
+    against_adam,
+    profile_areas,
+    ranks,
+    test_losses,
+)
 from qlrstudy.report.ranking import Ranking, ranking
 from qlrstudy.report.statistics import evaluation_curve, evolution_curve
 from qlrstudy.report.sweeps import sweeps
@@ -113,6 +118,7 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
             tables.hyperparameters(parts),
             tables.search_spaces(found),
             tables.sensitivity(swept),
+            test_losses(cells),
             profile_areas(cells),
             against_adam(cells),
         ],

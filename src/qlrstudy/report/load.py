@@ -5,6 +5,7 @@ here trusts a file: the store checks manifests field by field.
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,8 @@ class StoredRun:
         minibatch_loss: the last finite one.
         positions: the path of the parameters, a row for each evaluation, or `None`.
         studies: those that chose this run's setting, and did not just vary it.
+        unseen: whether a study says that nothing was chosen on such runs.
+        version: of the algorithm, where it has one.
         examples: in the training split; `None` in stores that did not keep it.
     """
 
@@ -74,6 +77,8 @@ class StoredRun:
     positions: np.ndarray | None
     studies: frozenset[str]
     examples: int | None
+    unseen: bool = False
+    version: str = ""
 
     @property
     def complete(self) -> bool:
@@ -108,10 +113,11 @@ def load(
     places = sorted(path for path in store.iterdir() if _is_run(path))
     runs: list[StoredRun] = []
     damage: list[Damage] = []
-    chosen = _chosen_by_studies(store, damage)
+    chosen, unseen = _known_to_studies(store, damage)
     for done, path in enumerate(places, 1):
         try:
-            run, complaints = _read(path, frozenset(chosen.get(path.name, ())))
+            own = frozenset(chosen.get(path.name, ()))
+            run, complaints = _read(path, own, path.name in unseen)
         except _Unreadable as error:
             damage.append(Damage(path.name, f"{error}; the run is left out"))
         else:
@@ -120,7 +126,7 @@ def load(
         watch(done, len(places))
     if not runs:
         raise ValueError(_nothing(store, damage))
-    return Loaded(runs, damage)
+    return Loaded(_of_newest_versions(runs, damage), damage)
 
 
 class _Unreadable(Exception):
@@ -141,12 +147,32 @@ def _nothing(store: Path, damage: list[Damage]) -> str:
     )
 
 
-def _chosen_by_studies(store: Path, damage: list[Damage]) -> dict[str, list[str]]:
+def _of_newest_versions(runs: list[StoredRun], damage: list[Damage]) -> list[StoredRun]:
+    """Without runs of an algorithm that has changed since: they are another's."""
+    newest = {r.algorithm: r.version for r in sorted(runs, key=lambda r: r.started)}
+    kept = [run for run in runs if run.version == newest[run.algorithm]]
+    dropped = Counter(run.algorithm for run in runs) - Counter(
+        run.algorithm for run in kept
+    )
+    damage += [
+        Damage(name, f"{count} runs of earlier versions of the method are left out")
+        for name, count in dropped.items()
+    ]
+    return kept
+
+
+def _known_to_studies(
+    store: Path, damage: list[Damage]
+) -> tuple[dict[str, list[str]], set[str]]:
     """Which studies chose a run's setting, by the lists that they keep of their runs.
 
     A store needs none; with one, a sweep's points are not taken for a choice.
+
+    Returns:
+        The studies of each run, and the runs that nothing was chosen on.
     """
     found: dict[str, list[str]] = {}
+    unseen: set[str] = set()
     lists, unread = studies.read_studies(store)
     damage += [Damage(f"studies/{error.path.name}", error.problem) for error in unread]
     for path, known in lists.items():
@@ -158,10 +184,13 @@ def _chosen_by_studies(store: Path, damage: list[Damage]) -> dict[str, list[str]
         for entry in known.entries:
             for run in entry.runs if not entry.point else ():
                 found.setdefault(run, []).append(known.name)
-    return found
+            unseen |= set(entry.runs if entry.unseen else ())
+    return found, unseen
 
 
-def _read(path: Path, studies: frozenset[str]) -> tuple[StoredRun, list[str]]:
+def _read(
+    path: Path, studies: frozenset[str], unseen: bool
+) -> tuple[StoredRun, list[str]]:
     directory = RunDirectory(path)
     complaints: list[str] = []
     known = _manifest(directory)
@@ -196,6 +225,7 @@ def _read(path: Path, studies: frozenset[str]) -> tuple[StoredRun, list[str]]:
         minibatch_loss=float(finite[-1]) if len(finite) else float("nan"),
         positions=positions,
         studies=studies,
+        unseen=unseen,
         **known,
     )
     return run, complaints
@@ -256,6 +286,7 @@ def _fields(content: Manifest) -> dict[str, Any]:
         "search": content.search,
         "started": content.started,
         "examples": content.examples.get("train"),
+        "version": content.version,
     }
 
 

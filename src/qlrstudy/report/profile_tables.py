@@ -1,10 +1,12 @@
-"""Who wins: the tables of the ranking and of the performance profiles."""
+"""Who wins: the tables of the ranking, of the tuned bars and of the profiles."""
 
 import math
 from collections.abc import Sequence
 
 from qlrstudy.report import profiles
+from qlrstudy.report.bars import Ratio, standings
 from qlrstudy.report.ranking import Ranking
+from qlrstudy.report.styles import KNOW_THE_END
 from qlrstudy.report.tables import Table, runs_of
 
 _NO_CELLS = (
@@ -38,32 +40,75 @@ def ranks(found: Ranking | None) -> Table:
     return Table("ranking", title, header, tuple(rows), note)
 
 
-def profile_areas(cells: Sequence[profiles.Cell]) -> Table:
-    """What the performance profiles come to."""
-    seconds, steps = (profiles.ratios(cells, unit) for unit in ("seconds", "steps"))
+def test_losses(cells: Sequence[profiles.Cell]) -> Table:
+    """Final test losses over both bars, for the cells of each kind."""
+    absent = Ratio(*[math.nan] * 5)
     rows = []
-    for name in seconds:
-        methods = [cell.methods[name] for cell in cells if name in cell.methods]
-        groups = [method.group for method in methods]
-        rows.append(
-            (
-                groups[0].title,
-                float(len(methods)),
-                float(sum(math.isfinite(value) for value in seconds[name])),
-                profiles.area(seconds[name]),
-                profiles.area(steps[name]),
-                profiles.geometric_mean([m.training_ratio for m in methods]),
-                profiles.geometric_mean([m.hardest_ratio for m in methods]),
-                profiles.geometric_mean([m.test_ratio for m in methods]),
-                profiles.geometric_mean([m.cost for m in methods]),
-                float(sum(group.diverged for group in groups)),
-                float(sum(len(group.runs) for group in groups)),
+    for kind, own in _kinds(cells):
+        for standing in standings(own):
+            constant, scheduled = (
+                ratio or absent for ratio in (standing.constant, standing.scheduled)
             )
-        )
+            stopped = standing.stopped_constant, standing.stopped_scheduled
+            rows.append(
+                (
+                    kind,
+                    standing.title,
+                    "yes" if standing.algorithm in KNOW_THE_END else "no",
+                    float(standing.settings),
+                    float(standing.cells),
+                    *constant,
+                    *scheduled,
+                    *((ratio or absent).value for ratio in stopped),
+                    float(standing.diverged),
+                    float(standing.runs),
+                )
+            )
+    return Table(
+        "test-losses",
+        "Final test losses over two bars that are tuned in each cell",
+        (
+            "which cells",
+            "algorithm",
+            "knows the end",
+            "settings",
+            "cells",
+            "over constant Adam",
+            "from",
+            "to",
+            "median cell",
+            "worst cell",
+            "over cosine AdamW",
+            "from",
+            "to",
+            "median cell",
+            "worst cell",
+            "early stopping, over constant Adam",
+            "early stopping, over cosine AdamW",
+            "diverged",
+            "runs",
+        ),
+        tuple(rows),
+        "Geometric means over cells of the median final test loss over that of Adam "
+        "with a constant rate, and of AdamW with warm-up and cosine, the rate of each "
+        "chosen in each cell by validation loss; 95 % intervals of bootstrap samples "
+        "over cells and runs. Early stopping reads each run, the bars' too, where its "
+        "validation loss was least. Settings: how many each cell's was chosen from. "
+        "Unseen are cells that nothing was chosen on.",
+        () if rows else (_NO_CELLS,),
+    )
+
+
+def profile_areas(cells: Sequence[profiles.Cell]) -> Table:
+    """What the performance profiles come to, for the cells of each kind."""
+    rows = [
+        (kind, *row) for kind, own in _kinds(cells) for row in _areas_of_methods(own)
+    ]
     return Table(
         "profiles",
         "Against a tuned Adam, over all cells",
         (
+            "which cells",
             "algorithm",
             "cells",
             "reached the target",
@@ -71,18 +116,48 @@ def profile_areas(cells: Sequence[profiles.Cell]) -> Table:
             "area, steps",
             "training loss ratio",
             "the same, hardest Adam",
-            "test loss ratio",
             "cost of a step",
-            "diverged",
-            "runs",
         ),
-        tuple(sorted(rows, key=lambda row: -row[3])),
+        tuple(rows),
         "Area under the performance profile for ratios up to 4 (1 is fastest in each "
         "cell); geometric means over cells of final loss, and seconds a step, over the "
         "tuned Adam's, whose rate has the least validation loss; the hardest Adam's "
-        "has the least training loss.",
+        "has the least training loss. Other work on a machine adds to its seconds.",
         () if rows else (_NO_CELLS,),
     )
+
+
+def _kinds(
+    cells: Sequence[profiles.Cell],
+) -> list[tuple[str, Sequence[profiles.Cell]]]:
+    """Those that nothing was chosen on apart from the rest, where there are any."""
+    unseen = [cell for cell in cells if cell.unseen]
+    rest = [cell for cell in cells if not cell.unseen]
+    kinds = [("unseen", unseen), ("the others" if unseen else "all", rest)]
+    return [kind for kind in kinds if kind[1]]
+
+
+def _areas_of_methods(
+    cells: Sequence[profiles.Cell],
+) -> list[tuple[str, float, float, float, float, float, float, float]]:
+    """A method's row of the table of profiles, the largest area in time first."""
+    seconds, steps = (profiles.ratios(cells, unit) for unit in ("seconds", "steps"))
+    rows = []
+    for name in seconds:
+        methods = [cell.methods[name] for cell in cells if name in cell.methods]
+        rows.append(
+            (
+                methods[0].group.title,
+                float(len(methods)),
+                float(sum(math.isfinite(value) for value in seconds[name])),
+                profiles.area(seconds[name]),
+                profiles.area(steps[name]),
+                profiles.geometric_mean([m.training_ratio for m in methods]),
+                profiles.geometric_mean([m.hardest_ratio for m in methods]),
+                profiles.geometric_mean([m.cost for m in methods]),
+            )
+        )
+    return sorted(rows, key=lambda row: -row[3])
 
 
 def against_adam(cells: Sequence[profiles.Cell]) -> Table:

@@ -6,7 +6,7 @@ final validation loss (medians over seeds). Its target is the median of the best
 validation losses of its runs within the first three quarters of the budget. A method
 needs so many steps to it as the median of its runs at their first evaluation at or
 below it, infinite for a run that never gets there; its time is these steps times the
-cost of one, in the run that was disturbed least. With $r$ that time over the fastest
+cost of one, where its runs were disturbed least. With $r$ that time over the fastest
 method's, the profile of a method is the share of cells with $r \le \tau$.
 
 References:
@@ -34,6 +34,7 @@ TUNED = "adam"
 LARGEST_RATIO = 4.0
 _FEWEST_RATES = 3
 _PART_OF_BUDGET = 0.75
+_UNDISTURBED = 0.1
 LEAST_LOSS = float(np.finfo(np.float32).eps)
 
 
@@ -46,6 +47,9 @@ class Method(NamedTuple):
         training_ratio, test_ratio: final losses over the tuned Adam's.
         hardest_ratio: final training loss over that of the rate that trains best.
         cost: of a step, over the tuned Adam's.
+        stopped: its chosen setting if each run is read where its validation loss was
+            least.
+        settings: how many it was chosen from.
     """
 
     group: Group
@@ -55,15 +59,21 @@ class Method(NamedTuple):
     test_ratio: float
     hardest_ratio: float
     cost: float
+    stopped: Group
+    settings: int
 
 
 class Cell(NamedTuple):
-    """One comparison against a tuned Adam, and its methods by algorithm."""
+    """One comparison against a tuned Adam, and its methods by algorithm.
+
+    `unseen` says whether nothing was chosen on it.
+    """
 
     place: Place
     shape: Shape
     target: float
     methods: Mapping[str, Method]
+    unseen: bool = False
 
     @property
     def title(self) -> str:
@@ -146,10 +156,19 @@ def _cell(
             test_ratio=_ratio(group, adam, "test_loss"),
             hardest_ratio=_ratio(group, hardest, "training_loss"),
             cost=_cost(group) / _cost(adam),
+            stopped=min(algorithms[name], key=least_validation_loss),
+            settings=len(algorithms[name]),
         )
         for name, group in picked.items()
     }
-    return Cell(place, shape, target, methods)
+    runs = [run for same in algorithms.values() for group in same for run in group.runs]
+    return Cell(place, shape, target, methods, any(run.unseen for run in runs))
+
+
+def least_validation_loss(group: Group) -> float:
+    """The median of its runs' least validation losses."""
+    least = [np.nanmin(run.records["validation_loss"]) for run in group.runs]
+    return float(np.median(least))
 
 
 def _best_early(run: StoredRun) -> float:
@@ -177,13 +196,13 @@ def _ratio(group: Group, adam: Group, quantity: str) -> float:
 def _cost(group: Group) -> float:
     """Seconds of a step, where whatever else the machine did shows least.
 
-    In a run the median from one evaluation to the next, which a pause does not move;
-    then the least over runs, since another load only adds.
+    Of all stretches from one evaluation to the next, in all runs, the one that a tenth
+    are faster than: another load only adds, and the very least may be a clock's error.
     """
-
-    def of(run: StoredRun) -> float:
-        seconds, steps = run.records["training_seconds"], run.records["step"]
-        stretches = np.diff(seconds) / np.diff(steps)
-        return float(np.median(stretches)) if len(stretches) else math.inf
-
-    return min(of(run) for run in group.runs)
+    stretches = np.concatenate(
+        [
+            np.diff(run.records["training_seconds"]) / np.diff(run.records["step"])
+            for run in group.runs
+        ]
+    )
+    return float(np.quantile(stretches, _UNDISTURBED)) if len(stretches) else math.inf

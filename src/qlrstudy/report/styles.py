@@ -113,6 +113,9 @@ ALGORITHMS = {
     "sophia": Style("Sophia", PURPLE, _DASHED, "o"),
 }
 
+# Their schedules end with the run: an advantage over all that can stop at any time.
+KNOW_THE_END = frozenset({"adamw-cosine", "prodigy-cosine"})
+
 _TASKS = {
     "rosenbrock": "Rosenbrock",
     "diabetes": "Diabetes",

@@ -1,0 +1,133 @@
+r"""Final test losses over those of two bars, each tuned in every cell by itself.
+
+The bars are Adam with a constant learning rate and AdamW with a warm-up and a cosine.
+A method's ratio in a cell is that of median test losses over seeds, and what is told is
+the geometric mean over cells, a ratio above 100 counted as 100. Losses are read at the
+end of a run, or where its own validation loss was least; each way the setting of a
+method that has several is the one with the least validation loss so read. Intervals are
+of bootstrap samples over cells and, within each, over the runs of both; which setting
+was chosen is not drawn again.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from qlrstudy.report.groups import Group
+from qlrstudy.report.load import StoredRun
+from qlrstudy.report.profiles import LEAST_LOSS, TUNED, Cell, Method
+from qlrstudy.report.statistics import last_finite
+
+SCHEDULED = "adamw-cosine"
+_SAMPLES = 1000
+_INTERVAL = (2.5, 97.5)
+_LARGEST = math.log(100.0)
+
+
+class Ratio(NamedTuple):
+    """Over a bar: the mean over cells, its 95 % interval, the median and worst cell."""
+
+    value: float
+    low: float
+    high: float
+    median: float
+    worst: float
+
+
+class Standing(NamedTuple):
+    """One method over some cells, over each bar; `None` where no cell has both.
+
+    Attributes:
+        algorithm: its name.
+        title: in words.
+        settings: how many its setting was chosen from, in the cell with most.
+        cells: it was run in.
+        constant, scheduled: at the end of the run, over the two bars.
+        stopped_constant, stopped_scheduled: where the validation loss was least.
+        diverged, runs: of the chosen settings.
+    """
+
+    algorithm: str
+    title: str
+    settings: int
+    cells: int
+    constant: Ratio | None
+    scheduled: Ratio | None
+    stopped_constant: Ratio | None
+    stopped_scheduled: Ratio | None
+    diverged: int
+    runs: int
+
+
+def standings(cells: Sequence[Cell]) -> list[Standing]:
+    """All methods of some cells, the least loss over the constant bar first."""
+    names = dict.fromkeys(name for cell in cells for name in cell.methods)
+    found = [_standing(cells, name) for name in names]
+    return sorted(found, key=lambda s: s.constant.value if s.constant else math.inf)
+
+
+def _standing(cells: Sequence[Cell], name: str) -> Standing:
+    own = [cell.methods[name] for cell in cells if name in cell.methods]
+    over = lambda bar, way: _ratio(cells, name, bar, way)
+    return Standing(
+        algorithm=name,
+        title=own[0].group.title,
+        settings=max(method.settings for method in own),
+        cells=len(own),
+        constant=over(TUNED, _at_the_end),
+        scheduled=over(SCHEDULED, _at_the_end),
+        stopped_constant=over(TUNED, _stopped),
+        stopped_scheduled=over(SCHEDULED, _stopped),
+        diverged=sum(method.group.diverged for method in own),
+        runs=sum(len(method.group.runs) for method in own),
+    )
+
+
+Losses = Callable[[Method], Float[np.ndarray, " runs"]]
+
+
+def _at_the_end(method: Method) -> Float[np.ndarray, " runs"]:
+    return _logarithms(method.group, lambda run: last_finite(run)["test_loss"])
+
+
+def _stopped(method: Method) -> Float[np.ndarray, " runs"]:
+    return _logarithms(method.stopped, stopped_test_loss)
+
+
+def stopped_test_loss(run: StoredRun) -> float:
+    """A run's test loss at the evaluation with the least validation loss."""
+    place = int(np.nanargmin(run.records["validation_loss"]))
+    return float(run.records["test_loss"][place])
+
+
+def _logarithms(
+    group: Group, loss: Callable[[StoredRun], float]
+) -> Float[np.ndarray, " runs"]:
+    # Single precision cannot tell lower losses from zero, nor from one another.
+    return np.log(np.maximum([loss(run) for run in group.runs], LEAST_LOSS))
+
+
+def _ratio(cells: Sequence[Cell], name: str, bar: str, losses: Losses) -> Ratio | None:
+    both = [cell.methods for cell in cells if {name, bar} <= set(cell.methods)]
+    if not both:
+        return None
+    generator = np.random.default_rng(0)
+    values = np.zeros(len(both))
+    samples = np.zeros((_SAMPLES, len(both)))
+    for place, methods in enumerate(both):
+        for sign, method in ((1, methods[name]), (-1, methods[bar])):
+            own = losses(method)
+            draws = generator.integers(len(own), size=(_SAMPLES, len(own)))
+            values[place] += sign * np.median(own)
+            samples[:, place] += sign * np.median(own[draws], axis=1)
+    if name == bar:  # the same runs, however they are drawn
+        samples[:] = 0
+    values, samples = (np.clip(part, -_LARGEST, _LARGEST) for part in (values, samples))
+    drawn = generator.integers(len(both), size=samples.shape)
+    means = np.take_along_axis(samples, drawn, axis=1).mean(axis=1)
+    low, high = np.percentile(means, _INTERVAL)
+    numbers = (values.mean(), low, high, np.median(values), values.max())
+    return Ratio(*[math.exp(number) for number in numbers])
