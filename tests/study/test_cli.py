@@ -12,12 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cli import main as cli
 from qlrstudy.cli import options, run
 from qlrstudy.store.manifest import Titles
 from qlrstudy.store.runs import RunDirectory
-from qlrstudy.tasks import TASKS
 
 COMMAND = [sys.executable, "-m", "qlrstudy"]
 
@@ -100,11 +98,24 @@ def test_mistakes_name_argument_value_and_cure(arguments, said, capsys):
     assert re.search(said, message, re.DOTALL)
 
 
-def test_lists_name_everything(capsys):
-    for command, names in (("tasks", TASKS), ("algorithms", ALGORITHMS)):
-        assert cli.main([command]) == 0
-        shown = capsys.readouterr().out
-        assert all(name in shown for name in names)
+def test_a_run_that_the_store_has_is_found_and_said(capsys, tmp_path):
+    arguments = ["diabetes", "adam", "--steps", "1", "--store", str(tmp_path)]
+    assert cli.main(["run", *arguments]) == 0
+    assert "found in the store" not in capsys.readouterr().out
+    assert cli.main(["run", *arguments]) == 0
+    assert "finished, found in the store: not trained" in capsys.readouterr().out
+    assert cli.main(["run", *arguments, "--json"]) == 0
+    assert _json(capsys)["found"] is True
+
+
+def test_after_an_interruption_the_command_says_how_to_go_on(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(options, "stop_on_signals", lambda: lambda: True)
+    arguments = ["diabetes", "adam", "--steps", "9", "--store", str(tmp_path)]
+    assert cli.main(["run", *arguments]) == 130
+    said = capsys.readouterr().err
+    assert "interrupted: the same command goes on from step 1" in said
 
 
 def _long_run(store) -> list[str]:

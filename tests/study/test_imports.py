@@ -17,7 +17,7 @@ FRAMEWORKS = {"jax", "flax", "optax", "torch", "tensorflow"}
 # From the bottom up: a room may import those that stand before it, and its own files.
 # Rooms of one line know nothing of each other.
 ROOMS = (
-    ("spec", "paper"),
+    ("spec", "paper", "names"),
     ("store",),
     ("data", "models"),
     ("tasks", "algorithms"),
@@ -80,6 +80,7 @@ def test_plans_and_jobs_are_plain_data(name):
 
 _READERS = [
     *("qlrstudy.spec", "qlrstudy.paper", "qlrstudy.cli.main", "qlrstudy.cli.status"),
+    *("qlrstudy.cli.data", "qlrstudy.cli.lists"),
     *("qlrstudy.cli.pack", "qlrstudy.cli.report", "qlrstudy.studies.definition"),
     *("qlrstudy.cluster.jobs", "qlrstudy.store.status", "qlrstudy.store.archive"),
 ]

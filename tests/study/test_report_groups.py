@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from qlrstudy.cli.parser import parser
+from qlrstudy.cli.commands import app
 from qlrstudy.cli.selection import selected_run
 from qlrstudy.report import profiles
 from qlrstudy.report.groups import command, groups, sections
@@ -110,7 +110,11 @@ def test_the_command_does_the_same_run_again(tmp_path, budget):
     (group,) = _groups(tmp_path)
     words = shlex.split(command(group))
     assert words[0] == "qlrstudy"
-    run = selected_run(parser().parse_args(words[1:]))
+    _, bound, _ = app.parse_args(words[1:])
+    chosen = bound.arguments
+    run = selected_run(
+        chosen["task"], chosen["algorithm"], chosen["settings"], tmp_path
+    )
     assert provenance.hyperparameters(run) == setting
     assert run.seed == 3
     assert {run.budget.unit: run.budget.amount} == budget

@@ -12,6 +12,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler
 
 from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.cli import progress
 from qlrstudy.cluster.jobs import Ending
 from qlrstudy.cluster.worker import Worker, order
 from qlrstudy.spec import Budget, DataOptions
@@ -267,3 +268,9 @@ def test_drawn_settings_lie_in_the_space(algorithm):
         assert (bounds.low <= values).all() and (values <= bounds.high).all()
         middle = np.sqrt(bounds.low * bounds.high)
         assert 0.4 < np.mean(values < middle) < 0.6
+
+
+def test_a_trial_has_one_number_in_the_log_and_in_the_result(tmp_path):
+    jobs = _search(tmp_path).jobs()
+    assert [job.trial for job in jobs] == list(range(SAMPLES))
+    assert progress.describe(jobs[3]) == "quadratic sgd-minimal trial 3"

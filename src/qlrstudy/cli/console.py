@@ -1,23 +1,60 @@
 """Where the command line writes, and its tables. Loads no learning framework."""
 
+import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 # Results go to stdout, all else to stderr, so that either can be sent elsewhere.
 OUT, ERR = Console(), Console(stderr=True)
 
 
 def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table to stdout."""
-    shown = Table(title=title, title_justify="left")
-    for place, name in enumerate(header):
-        shown.add_column(name, overflow="fold", no_wrap=place == 0)
-    for row in rows:
-        shown.add_row(*map(escape, row))
+    """Print a table to stdout, where no word is ever broken.
+
+    On a terminal that is too narrow for it, each row is a paragraph; elsewhere each is
+    a line, its cells separated by tabs, for other programs.
+    """
+    made = [list(row) for row in rows]
+    if not OUT.is_terminal:
+        _lines(title, header, made)
+        return
+    columns = [list(column) for column in zip(header, *made, strict=True)]
+    widths = [max(map(_longest_word, column)) for column in columns]
+    if sum(widths) + 2 * len(widths) > OUT.width:
+        _paragraphs(title, header, made)
+        return
+    shown = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for name, width, column in zip(header, widths, columns, strict=True):
+        numbers = all(_is_number(cell) for cell in column[1:] if cell)
+        justify = "right" if numbers and any(column[1:]) else "left"
+        shown.add_column(name, min_width=width, justify=justify)
+    for row in made:
+        shown.add_row(*map(Text, row))
     OUT.print(shown)
+
+
+def facts(title: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """Print names and what they stand for to stdout, a line for each."""
+    if not OUT.is_terminal:
+        _lines(title, (), [list(pair) for pair in pairs])
+        return
+    OUT.print(Text(title, style="bold"))
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        # Not wrapped by us: a path that a terminal wraps can still be copied whole.
+        tell(f"  {name:{width}}  {value}")
+
+
+def as_json(value: Any) -> None:
+    """Print a value to stdout as a line of JSON."""
+    OUT.file.write(json.dumps(value, ensure_ascii=False) + "\n")
 
 
 def tell(text: str) -> None:
@@ -28,3 +65,29 @@ def tell(text: str) -> None:
 def say(text: str) -> None:
     """Print a plain line to stderr."""
     ERR.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _lines(title: str, header: Sequence[str], rows: list[list[str]]) -> None:
+    tell(f"# {title}")
+    for row in [list(header)] * bool(header) + rows:
+        # Not `tell`, which makes spaces of tabs.
+        OUT.file.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
+
+
+def _paragraphs(title: str, header: Sequence[str], rows: list[list[str]]) -> None:
+    OUT.print(Text(title, style="italic"))
+    for first, *rest in rows:
+        OUT.print(Text(first, style="bold"), soft_wrap=True)
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for name, cell in zip(header[1:], rest, strict=True):
+            if cell:
+                grid.add_row(Text(f"  {name}"), Text(cell, overflow="fold"))
+        OUT.print(grid)
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
+
+
+def _is_number(text: str) -> bool:
+    return text[:1].isdigit() and text.replace(",", "").replace(".", "").isdigit()

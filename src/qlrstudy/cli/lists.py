@@ -1,58 +1,58 @@
-"""What there is: `qlrstudy tasks`, `algorithms` and `studies`."""
+"""What there is: `qlrstudy tasks`, `algorithms` and `studies`, from the catalogue."""
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.cli.console import table
-from qlrstudy.spec import Algorithm, Complement
-from qlrstudy.studies import STUDIES
-from qlrstudy.tasks import TASKS
+from qlrstudy.cli import catalogue, console
 
 
-def studies(options: argparse.Namespace) -> int:
+def tasks(*, as_json: bool) -> int:
+    """List what can be learnt."""
+    entries = catalogue.read()["tasks"]
+    header = ["name", "scale", "title", "budget", "Adam's batch"]
+    keys = ["name", "scale", "title", "budget", "adam_batch"]
+    rows = [[str(entry[key]) for key in keys] for entry in entries]
+    return _show("Tasks", header, rows, entries, as_json)
+
+
+def algorithms(*, as_json: bool) -> int:
+    """List what can learn it."""
+    entries = catalogue.read()["algorithms"]
+    header = ["name", "title", "settings: default, and range if tuned"]
+    rows = [
+        [entry["name"], entry["title"], "; ".join(_settings(entry["settings"]))]
+        for entry in entries
+    ]
+    return _show("Algorithms", header, rows, entries, as_json)
+
+
+def studies(*, as_json: bool) -> int:
     """List what can be studied."""
-    del options
+    entries = catalogue.read()["studies"]
+    header = ["name", "shows", "tasks", "algorithms"]
     rows = [
         [
-            name,
-            known.title,
-            ", ".join(dict.fromkeys(cell.task for cell in known.cells)),
-            ", ".join(dict.fromkeys(cell.algorithm for cell in known.cells)),
+            entry["name"],
+            entry["title"],
+            str(len(entry["tasks"])),
+            str(len(entry["algorithms"])),
         ]
-        for name, known in STUDIES.items()
+        for entry in entries
     ]
-    table("Studies", ["name", "shows", "tasks", "algorithms"], rows)
+    return _show("Studies", header, rows, entries, as_json)
+
+
+def _settings(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for name, known in settings.items():
+        searched = ""
+        if "low" in known:
+            what = f"1 - {name}" if known["complement"] else "log"
+            searched = f", {what} [{known['low']:g}, {known['high']:g}]"
+        yield f"{name} {known['default']:g}{searched}"
+
+
+def _show(
+    title: str, header: list[str], rows: list[list[str]], entries: Any, as_json: bool
+) -> int:
+    console.as_json(entries) if as_json else console.table(title, header, rows)
     return 0
-
-
-def tasks(options: argparse.Namespace) -> int:
-    """List what can be learnt."""
-    del options
-    rows = [
-        [name, task.title, scale, str(task.budget), str(task.adam_batch.size)]
-        for name, scales in TASKS.items()
-        for scale, task in scales.items()
-    ]
-    table("Tasks", ["name", "title", "scale", "budget", "Adam's batch"], rows)
-    return 0
-
-
-def algorithms(options: argparse.Namespace) -> int:
-    """List what can learn it."""
-    del options
-    rows = [
-        [name, algorithm.title, "\n".join(_settings(algorithm))]
-        for name, algorithm in ALGORITHMS.items()
-    ]
-    header = ["name", "title", "settings: default, and range if tuned"]
-    table("Algorithms", header, rows)
-    return 0
-
-
-def _settings(algorithm: Algorithm) -> Iterator[str]:
-    for name, value in algorithm.defaults.items():
-        space = algorithm.search.get(name)
-        what = f"1 - {name}" if isinstance(space, Complement) else "log"
-        searched = "" if space is None else f", {what} [{space.low:g}, {space.high:g}]"
-        yield f"{name}: {value:g}{searched}"

@@ -1,74 +1,157 @@
-"""Arguments that several commands have, and what they stand for."""
+"""Options that several commands share, as values. Loads nothing else of the study."""
 
-import argparse
+from __future__ import annotations
+
+import dataclasses
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from qlrstudy.spec import DataOptions
+from cyclopts import Group, Parameter, validators
 
+from qlrstudy.cli import catalogue
 
-def pair(parser: argparse.ArgumentParser) -> None:
-    """What is learnt, and what learns it."""
-    parser.add_argument("task", metavar="TASK", help="see `qlrstudy tasks`")
-    parser.add_argument("algorithm", metavar="ALGORITHM", help="`qlrstudy algorithms`")
-    parser.add_argument("--scale", default="paper", help="paper, laptop or dry")
+if TYPE_CHECKING:
+    from qlrstudy.cluster.connection import Resources
+    from qlrstudy.spec import DataOptions
 
-
-def settings(parser: argparse.ArgumentParser) -> None:
-    """What decides a run, beside its task and algorithm."""
-    parser.add_argument("--seed", type=int, default=0, help="of all chance; 0")
-    budget = parser.add_mutually_exclusive_group()
-    budget.add_argument("--epochs", type=int, help="in place of the protocol's")
-    budget.add_argument("--steps", type=int, help="likewise")
-    budget.add_argument("--seconds", type=float, help="likewise, of training")
-    parser.add_argument("--batch-size", type=int, help="examples of a step")
-    parser.add_argument(
-        "--set",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="hyperparameters",
-    )
-    parser.add_argument(
-        "--hyperparameters", metavar="best|paper|FILE", help="best: tuned; FILE: JSON"
-    )
+Resource = Literal["epochs", "seconds"]
+Metric = Literal["validation_loss", "training_loss"]
 
 
-def store_and_data(parser: argparse.ArgumentParser) -> None:
-    """Where runs are kept, and where data come from."""
-    parser.add_argument(
-        "--store", type=Path, default=Path("runs"), metavar="DIR", help="./runs"
-    )
-    parser.add_argument(
-        "--partial-data", action="store_true", help="an incomplete set will do"
-    )
-    data_directory(parser)
+def names(of: str) -> Callable[[Any], Iterator[str]]:
+    """What a shell completes: the names of tasks, algorithms, studies or sets."""
+    return lambda context: catalogue.names(of)
 
 
-def data_directory(parser: argparse.ArgumentParser) -> None:
-    """Where the publishers' files are."""
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="the publishers' files; QLR_DATA, or the download cache",
-    )
+def _some(metavar: str, of: str = "") -> Parameter:
+    """One value or more, in a row or with the option again before each."""
+    completer = names(of) if of else None
+    return Parameter(metavar=metavar, consume_multiple=(1, None), completer=completer)
 
 
-def data_options(options: argparse.Namespace) -> DataOptions:
-    """Where data may come from, by the options of `store_and_data`."""
-    return DataOptions(options.data_dir, options.partial_data)
+_POSITIVE = Parameter(validator=validators.Number(gt=0))
+Whole = Annotated[int, Parameter(validator=validators.Number(gte=0))]
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+Amount = Annotated[float, _POSITIVE]
+Directory = Annotated[Path, Parameter(metavar="DIR")]
+TaskName = Annotated[str, Parameter(completer=names("tasks"))]
+AlgorithmName = Annotated[str, Parameter(completer=names("algorithms"))]
+StudyName = Annotated[str, Parameter(completer=names("studies"))]
+TaskNames = Annotated[tuple[str, ...], _some("TASK", "tasks")]
+AlgorithmNames = Annotated[tuple[str, ...], _some("ALGORITHM", "algorithms")]
+SetName = Annotated[str, Parameter(completer=names("sets"))]
+Assignments = Annotated[tuple[str, ...], _some("NAME=VALUE")]
+_BUDGET = Group(
+    "Budget, in place of the task's",
+    validator=validators.MutuallyExclusive(),
+    sort_key=1,
+)
+_PLACE = Group("Store and data", sort_key=2)
+_CLUSTER = Group("Workers", sort_key=3)
 
 
-def cluster(parser: argparse.ArgumentParser) -> None:
-    """Which Ray, and what each run gets of it."""
-    parser.add_argument("--address", help="of a Ray cluster; this machine alone")
-    parser.add_argument("--workers", type=int, help="runs at a time; what there is")
-    parser.add_argument("--cores", type=float, default=1.0, help="of a run; 1")
-    parser.add_argument("--accelerators", type=float, help="of a run, or a part of one")
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What decides a run, beside its task and algorithm.
+
+    Args:
+        scale: of the task, as `qlrstudy tasks` lists them.
+        seed: of all chance.
+        batch_size: examples of a step; by default the algorithm's.
+        set: hyperparameters, such as learning_rate=0.01.
+        hyperparameters: `best` takes the winner of a tuning in the store, `paper` the
+            paper's choice; or a file with a JSON object.
+        epochs: passes over the training set.
+        steps: updates of the parameters.
+        seconds: of training.
+    """
+
+    scale: str = "paper"
+    seed: Whole = 0
+    batch_size: Annotated[int | None, Parameter(metavar="INT")] = None
+    set: Assignments = ()
+    hyperparameters: Annotated[
+        str | None, Parameter(metavar="best|paper|FILE", completer=lambda c: _CHOICES)
+    ] = None
+    epochs: Annotated[int | None, Parameter(group=_BUDGET)] = None
+    steps: Annotated[int | None, Parameter(group=_BUDGET)] = None
+    seconds: Annotated[float | None, Parameter(group=_BUDGET)] = None
+
+
+_CHOICES = ("best", "paper")
+
+
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What is changed of a study.
+
+    Args:
+        tasks: only these.
+        algorithms: only these.
+        samples: settings tried by each tuning.
+        repetitions: of each setting, at most.
+        resource: what ASHA counts.
+        hyperparameters: tune, or take the paper's.
+    """
+
+    tasks: TaskNames = ()
+    algorithms: AlgorithmNames = ()
+    samples: Count | None = None
+    repetitions: Count | None = None
+    resource: Resource | None = None
+    hyperparameters: Literal["best", "paper"] = "best"
+
+
+@Parameter(name="*", group=_PLACE)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where runs are kept, and where data come from.
+
+    Args:
+        store: the directory of all runs.
+        partial_data: an incomplete data set will do.
+        data_dir: the publishers' files; by default QLR_DATA, or the download cache.
+    """
+
+    store: Directory = Path("runs")
+    partial_data: bool = False
+    data_dir: Directory | None = None
+
+    @property
+    def data(self) -> DataOptions:
+        """Where data may come from."""
+        from qlrstudy.spec import DataOptions
+
+        return DataOptions(self.data_dir, self.partial_data)
+
+
+@Parameter(name="*", group=_CLUSTER)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Which Ray, and what each run gets of it.
+
+    Args:
+        address: of a Ray cluster; by default this machine alone.
+        workers: runs at a time; by default as many as there is room for.
+        cores: of each run.
+        accelerators: of each run, or a part of one.
+    """
+
+    address: str | None = None
+    workers: Count | None = None
+    cores: Amount = 1.0
+    accelerators: Amount | None = None
+
+    @property
+    def resources(self) -> Resources:
+        """The same, as the driver has it."""
+        from qlrstudy.cluster.connection import Resources
+
+        return Resources(self.workers, self.cores, self.accelerators, self.address)
 
 
 def stop_on_signals() -> Callable[[], bool]:

@@ -66,8 +66,14 @@ class _Lines:
         self.begin, self.said = begin, 0
 
     def watch(self, snapshot: Snapshot) -> None:
-        for job, ending in snapshot.ended[self.said :]:
+        new = snapshot.ended[self.said :]
+        found = sum(ending.found for _, ending in new)
+        if found:
+            say(f"{found} runs found in the store: not done again")
+        for job, ending in new:
             self.said += 1
+            if ending.found:
+                continue
             total = len(snapshot.ended) + snapshot.waiting + len(snapshot.running)
             line = f"{self.said}/{total} {describe(job)}: {_result(ending)}"
             left = time_left(snapshot, time.monotonic() - self.begin)
@@ -77,15 +83,18 @@ class _Lines:
 def describe(job: Job) -> str:
     """A run in a few words."""
     run = job.run
-    kind = "trial" if job.pauses is not None else "seed"
-    return f"{run.task.name} {run.algorithm.name} {kind} {run.seed}"
+    which = f"seed {run.seed}" if job.trial is None else f"trial {job.trial}"
+    return f"{run.task.name} {run.algorithm.name} {which}"
 
 
 def time_left(snapshot: Snapshot, elapsed: float) -> str:
-    """By the pace so far, which says little before much is done."""
-    ended = len(snapshot.ended)
-    if not ended:
-        return "time left unknown"
+    """By the pace so far, once each worker may have ended a run.
+
+    Runs that were found took no time, and say nothing of it.
+    """
+    ended = sum(not ending.found for _, ending in snapshot.ended)
+    if ended < max(1, len(snapshot.running)):
+        return "time left unknown yet"
     left = elapsed / ended * (snapshot.waiting + len(snapshot.running))
     return f"about {duration(left)} left"
 

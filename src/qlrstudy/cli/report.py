@@ -1,6 +1,5 @@
 """`qlrstudy report` and `qlrstudy export`, which load no learning framework."""
 
-import argparse
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,37 +9,38 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from qlrstudy.cli import console
 from qlrstudy.report import tensorboard
-from qlrstudy.report.write import write
+from qlrstudy.report.write import Formats, write
+
+_FORMATS = {"none": "", "svg": ", as SVG", "all": ", as SVG, PDF and PNG"}
 
 
-def report(options: argparse.Namespace) -> int:
+def report(store: Path, output: Path, formats: Formats) -> int:
     """Write a report."""
 
     def ready(page: Path) -> None:
-        console.OUT.print(f"page ready: {page}", markup=False, soft_wrap=True)
+        console.tell(f"page ready: {page}")
 
     with _progress() as watch:
-        written = write(options.store, options.output, options.figures, watch, ready)
-    formats = {"none": "", "svg": ", as SVG", "all": ", as SVG, PDF and PNG"}
-    rows = [
-        ["tables", f"{written.tables}, as Markdown, LaTeX and CSV"],
-        ["figures", f"{written.figures}{formats[options.figures]}"],
-        *[["mind", line] for line in written.warnings],
+        written = write(store, output, formats, watch, ready)
+    pairs = [
+        ("tables", f"{written.tables}, as Markdown, LaTeX and CSV"),
+        ("figures", f"{written.figures}{_FORMATS[formats]}"),
+        *[("mind", line) for line in written.warnings],
     ]
-    console.table("Report", ["", ""], rows)
+    console.facts("Report", pairs)
     return 0
 
 
-def export(options: argparse.Namespace) -> int:
+def export(store: Path, directory: Path) -> int:
     """Write event files for TensorBoard."""
     with _progress() as watch:
-        count, damage = tensorboard.export(options.store, options.directory, watch)
-    rows = [
-        ["runs", str(count)],
-        ["look with", f"tensorboard --logdir {options.directory}"],
-        *[["damaged", f"{run}: {problem}"] for run, problem in damage],
+        count, damage = tensorboard.export(store, directory, watch)
+    pairs = [
+        ("runs", str(count)),
+        ("look with", f"tensorboard --logdir {directory}"),
+        *[("damaged", f"{run}: {problem}") for run, problem in damage],
     ]
-    console.table("TensorBoard", ["", ""], rows)
+    console.facts("TensorBoard", pairs)
     return 0
 
 

@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from qlrstudy.cli.console import say, table, tell
+from qlrstudy.cli.console import facts, say, table, tell
 from qlrstudy.cluster.jobs import Ending, Job
 from qlrstudy.spec import Record, Run
 from qlrstudy.store.manifest import Status
@@ -19,27 +19,27 @@ def summary(title: str, outcome: Outcome, caveats: Sequence[str]) -> None:
     """Print how a run ended."""
     record = outcome.record
     losses = [
-        ["minibatch training loss", number(record.minibatch_training_loss)],
+        ("minibatch training loss", number(record.minibatch_training_loss)),
         *_lines(record, "loss"),
         *_lines(record, "accuracy"),
     ]
-    rows = [
-        ["status", outcome.status],
-        ["steps (epochs)", f"{record.step:,} ({record.epoch:,.4g})"],
-        ["training / compiling", _seconds(record, outcome.compile_seconds)],
+    before = ", found in the store: not trained again" if outcome.found else ""
+    pairs = [
+        ("status", f"{outcome.status}{before}"),
+        ("steps (epochs)", f"{record.step:,} ({record.epoch:,.4g})"),
+        ("training / compiling", _seconds(record, outcome.compile_seconds)),
         *losses,
-        ["stored in", str(outcome.path)],
-        *[["caveat", caveat] for caveat in caveats],
+        ("stored in", str(outcome.path)),
+        *[("caveat", caveat) for caveat in caveats],
     ]
-    table(title, ["", ""], rows)
+    facts(title, pairs)
 
 
 def endings(title: str, ended: Sequence[tuple[Job, Ending]]) -> None:
     """Print what became of many runs, by task, algorithm and settings."""
     groups: dict[tuple[str, str, str], list[Ending]] = {}
     for job, ending in ended:
-        trial = job.pauses is not None
-        settings = "(tuning)" if trial else _hyperparameters(job.run)
+        settings = "(tuning)" if job.trial is not None else _hyperparameters(job.run)
         key = (job.run.task.name, job.run.algorithm.name, settings)
         groups.setdefault(key, []).append(ending)
     rows = [[*key, *_counts(group)] for key, group in groups.items()]
@@ -129,11 +129,11 @@ def number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4g}"
 
 
-def _lines(record: Record, quantity: str) -> list[list[str]]:
+def _lines(record: Record, quantity: str) -> list[tuple[str, str]]:
     values = record._asdict()
     names = [f"{split}_{quantity}" for split in ("training", "validation", "test")]
     return [
-        [name.replace("_", " "), number(values[name])]
+        (name.replace("_", " "), number(values[name]))
         for name in names
         if not math.isnan(values[name]) or quantity == "loss"
     ]

@@ -1,13 +1,10 @@
 """`qlrstudy run`: train one algorithm on one task, once."""
 
-import argparse
-import json
 import math
-import sys
 from typing import Any
 
-from qlrstudy.cli import console, progress, results
-from qlrstudy.cli import options as given
+from qlrstudy.cli import console, options, progress, results
+from qlrstudy.cli.options import Place, Settings
 from qlrstudy.cli.selection import selected_run
 from qlrstudy.spec import Run
 from qlrstudy.store.manifest import Status
@@ -17,23 +14,28 @@ from qlrstudy.training.outcome import Outcome
 from qlrstudy.training.train import train
 
 
-def run(options: argparse.Namespace) -> int:
+def run(
+    task: str, algorithm: str, settings: Settings, place: Place, *, as_json: bool
+) -> int:
     """Do the command."""
-    chosen = selected_run(options)
+    chosen = selected_run(task, algorithm, settings, place.store)
     keep_compiled_programs()
-    data = chosen.task.load(given.data_options(options))
+    data = chosen.task.load(place.data)
     title = f"{chosen.task.title}, {chosen.algorithm.title}, seed {chosen.seed}"
     caveats = provenance.caveats(chosen, data)
-    stopping = given.stop_on_signals()
+    stopping = options.stop_on_signals()
     with progress.one_run(title) as watch:
-        outcome = train(chosen, data, options.store, watch=watch, should_stop=stopping)
+        outcome = train(chosen, data, place.store, watch=watch, should_stop=stopping)
     if outcome.damage:
         console.say(f"{outcome.damage}; the run was done again")
-    if options.json:
-        sys.stdout.write(json.dumps(_as_json(chosen, outcome, caveats)) + "\n")
+    if as_json:
+        console.as_json(_as_json(chosen, outcome, caveats))
     else:
         results.summary(title, outcome, caveats)
-    return 130 if outcome.status == Status.INTERRUPTED else 0
+    if outcome.status == Status.INTERRUPTED:
+        console.say(f"interrupted: the same command goes on from step {outcome.step:,}")
+        return 130
+    return 0
 
 
 def _as_json(run: Run, outcome: Outcome, caveats: list[str]) -> dict[str, Any]:
@@ -46,6 +48,7 @@ def _as_json(run: Run, outcome: Outcome, caveats: list[str]) -> dict[str, Any]:
         "scale": run.task.scale,
         "hyperparameters": provenance.hyperparameters(run),
         "status": outcome.status,
+        "found": outcome.found,
         "steps": finite.pop("step"),
         "epochs": finite.pop("epoch"),
         "compile_seconds": outcome.compile_seconds,

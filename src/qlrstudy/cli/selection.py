@@ -1,93 +1,101 @@
 """From what a user wrote to the run that is meant, or to what is wrong with it."""
 
-import argparse
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.cli.options import Changes, Settings
+from qlrstudy.names import lookup
 from qlrstudy.spec import Algorithm, Budget, Run, Task, Unit
 from qlrstudy.store.tunings import best_settings
 from qlrstudy.studies import STUDIES
 from qlrstudy.studies.definition import Cell, Published, Study
-from qlrstudy.studies.scales import at_scale
+from qlrstudy.studies.scales import Scale, at_scale
 from qlrstudy.tasks import TASKS
-from qlrstudy.training.resolve import lookup, run_with
+from qlrstudy.training.resolve import run_with
 from qlrstudy.tuning.rule import Tuned
 
 
-def selected_run(options: argparse.Namespace) -> Run:
-    """The run that the options of `qlrstudy run` or `repeat` ask for.
+def selected_run(task: str, algorithm: str, settings: Settings, store: Path) -> Run:
+    """The run that `qlrstudy run` or `repeat` is asked for.
+
+    Args:
+        task: by name, as `algorithm`.
+        algorithm: what learns it.
+        settings: as given.
+        store: where a tuning's winner is found.
 
     Raises:
         ValueError: naming the argument, its value and the cure.
     """
-    task, algorithm = selected_pair(options)
-    chosen = _hyperparameters(options, task, algorithm)
+    learnt, learner = selected_pair(task, algorithm, settings.scale)
+    chosen = _hyperparameters(settings, store, learnt, learner)
     given: dict[Unit, float | None] = {
-        "epochs": options.epochs,
-        "steps": options.steps,
-        "seconds": options.seconds,
+        "epochs": settings.epochs,
+        "steps": settings.steps,
+        "seconds": settings.seconds,
     }
     budgets = [Budget(unit, n) for unit, n in given.items() if n is not None]
     own = budgets[0] if budgets else None
-    return run_with(task, algorithm, chosen, options.seed, own)
+    return run_with(learnt, learner, chosen, settings.seed, own)
 
 
-def selected_pair(options: argparse.Namespace) -> tuple[Task, Algorithm]:
+def selected_pair(task: str, algorithm: str, scale: str) -> tuple[Task, Algorithm]:
     """The task, at its scale, and the algorithm."""
-    scales = lookup("TASK", options.task, TASKS)
-    task = lookup(f"--scale for task {options.task!r}", options.scale, scales)
-    return task, lookup("ALGORITHM", options.algorithm, ALGORITHMS)
+    scales = lookup("TASK", task, TASKS)
+    learnt = lookup(f"--scale for task {task!r}", scale, scales)
+    return learnt, lookup("ALGORITHM", algorithm, ALGORITHMS)
 
 
-def selected_study(options: argparse.Namespace) -> Study:
-    """The study that is meant, at its scale, with what the options change of it."""
-    study = at_scale(lookup("NAME", options.name, STUDIES), options.scale)
-    tasks = _subset("--tasks", options.tasks, [cell.task for cell in study.cells])
+def selected_study(name: str, scale: Scale, changes: Changes) -> Study:
+    """The study that is meant, at its scale, with what is changed of it."""
+    study = at_scale(lookup("NAME", name, STUDIES), scale)
+    tasks = _subset("--tasks", changes.tasks, [cell.task for cell in study.cells])
     names = [cell.algorithm for cell in study.cells]
-    algorithms = _subset("--algorithms", options.algorithms, names)
+    algorithms = _subset("--algorithms", changes.algorithms, names)
     cells = tuple(
-        _changed(cell, options)
+        _changed(cell, changes)
         for cell in study.cells
         if cell.task in tasks and cell.algorithm in algorithms
     )
     return dataclasses.replace(study, cells=cells)
 
 
-def _subset(what: str, given: list[str] | None, known: list[str]) -> list[str]:
+def _subset(what: str, given: Sequence[str], known: list[str]) -> list[str]:
     names = {name: name for name in known}
-    return known if given is None else [lookup(what, name, names) for name in given]
+    return [lookup(what, name, names) for name in given] or known
 
 
-def _changed(cell: Cell, options: argparse.Namespace) -> Cell:
+def _changed(cell: Cell, changes: Changes) -> Cell:
     settings = cell.settings
     if isinstance(settings, Tuned):
-        given = {"samples": options.samples, "resource": options.resource}
+        given = {"samples": changes.samples, "resource": changes.resource}
         own = {name: value for name, value in given.items() if value is not None}
         settings = dataclasses.replace(settings, **own)
-        if options.hyperparameters == "paper":
+        if changes.hyperparameters == "paper":
             settings = Published()
-    count = min(cell.repetitions, options.repetitions or cell.repetitions)
+    count = min(cell.repetitions, changes.repetitions or cell.repetitions)
     return dataclasses.replace(cell, settings=settings, repetitions=count)
 
 
 def _hyperparameters(
-    options: argparse.Namespace, task: Task, algorithm: Algorithm
+    settings: Settings, store: Path, task: Task, algorithm: Algorithm
 ) -> dict[str, Any]:
     """From the paper, a tuning or a file, then `--set`, then `--batch-size`."""
     chosen: dict[str, Any] = {}
-    if options.hyperparameters == "paper":
+    if settings.hyperparameters == "paper":
         chosen |= paper.hyperparameters(task, algorithm)
-    elif options.hyperparameters == "best":
-        chosen |= best_settings(options.store, task.name, algorithm.name, task.scale)
-    elif options.hyperparameters is not None:
-        chosen |= _read_hyperparameters(Path(options.hyperparameters))
-    chosen |= dict(_assignment(text) for text in options.set)
-    if options.batch_size is not None:
-        chosen["batch_size"] = options.batch_size
+    elif settings.hyperparameters == "best":
+        chosen |= best_settings(store, task.name, algorithm.name, task.scale)
+    elif settings.hyperparameters is not None:
+        chosen |= _read_hyperparameters(Path(settings.hyperparameters))
+    chosen |= dict(_assignment(text) for text in settings.set)
+    if settings.batch_size is not None:
+        chosen["batch_size"] = settings.batch_size
     return chosen
 
 

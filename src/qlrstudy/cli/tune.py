@@ -1,9 +1,7 @@
 """`qlrstudy tune`: search an algorithm's settings by ASHA."""
 
-import argparse
-
-from qlrstudy.cli import options as given
 from qlrstudy.cli import results
+from qlrstudy.cli.options import Cluster, Place
 from qlrstudy.cli.selection import selected_pair
 from qlrstudy.cli.work import work
 from qlrstudy.spec import Budget
@@ -13,15 +11,21 @@ from qlrstudy.tuning.search import Search
 from qlrstudy.tuning.space import Tuning
 
 
-def tune(options: argparse.Namespace) -> int:
+def tune(
+    task: str,
+    algorithm: str,
+    scale: str,
+    how: Tuned,
+    seconds: float | None,
+    place: Place,
+    cluster: Cluster,
+) -> int:
     """Do the command."""
-    task, algorithm = selected_pair(options)
-    how = Tuned(options.samples, options.metric, options.resource, seed=options.seed)
-    own = None if options.seconds is None else Budget("seconds", options.seconds)
-    tuning = Tuning(task, algorithm, how, own or task.budget)
-    data = identity_reader(given.data_options(options))(task)
-    search = Search(tuning, options.store, data)
-    title = f"tuning {algorithm.title} on {task.title}"
-    code = work(title, search.jobs(), options, [search])
+    learnt, learner = selected_pair(task, algorithm, scale)
+    own = None if seconds is None else Budget("seconds", seconds)
+    tuning = Tuning(learnt, learner, how, own or learnt.budget)
+    search = Search(tuning, place.store, identity_reader(place.data)(learnt))
+    title = f"tuning {learner.title} on {learnt.title}"
+    code = work(title, search.jobs(), place, cluster, [search])
     results.tuning(search)
     return code

@@ -106,7 +106,7 @@ class _Driver:
                 job.run.algorithm.check()
                 self.queue.add(job)
             else:
-                self._end(job, Ending(ended.manifest.status, ended.record))
+                self._end(job, Ending(ended.manifest.status, ended.record, found=True))
 
     def _end(self, job: Job, ending: Ending) -> None:
         self.endings.append((job, ending))

@@ -18,11 +18,12 @@ class Pauses(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How a job ended."""
+    """How a job ended; `found` if the store had it and nothing was done."""
 
     status: Status
     record: Record | None
     error: str = ""
+    found: bool = False
 
 
 # Compared by identity: it is under way or not.
@@ -35,6 +36,7 @@ class Job:
         place: its directory, relative to the store.
         identity: the first part of its manifest.
         group: jobs of one group share compiled programs.
+        trial: its number, in a tuning; `None` for a repetition.
         pauses: where to ask `judge`.
         judge: whether a run is worth going on with, by its last record.
         ended: told of the end; returns the jobs that can now begin.
@@ -47,6 +49,7 @@ class Job:
     place: str
     identity: Identity
     group: Hashable
+    trial: int | None = None
     pauses: Pauses | None = None
     judge: Callable[[Record], bool] = lambda record: True
     ended: Callable[[Ending], Iterable["Job"]] = lambda ending: ()

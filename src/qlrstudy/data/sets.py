@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pooch
 
-from qlrstudy.data.errors import DataError
 from qlrstudy.data.fetch import fetch
 from qlrstudy.data.files import Examined, Reading, examine, read
 from qlrstudy.data.registry import DATA_SETS, DataSet
+from qlrstudy.names import lookup
 from qlrstudy.spec import DataOptions
 
 
@@ -103,7 +103,4 @@ def _status(data_set: DataSet, root: Path) -> SetStatus:
 
 def _chosen(names: Iterable[str]) -> list[DataSet]:
     chosen = tuple(names) or tuple(DATA_SETS)
-    for name in chosen:
-        if name not in DATA_SETS:
-            raise DataError(f"no data set is called {name}: {', '.join(DATA_SETS)}")
-    return [DATA_SETS[name] for name in chosen]
+    return [lookup("SET", name, DATA_SETS) for name in chosen]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cluster.jobs import Job
+from qlrstudy.names import lookup
 from qlrstudy.spec import Budget, DataOptions, Run, Task
 from qlrstudy.store import studies
 from qlrstudy.store.studies import StudyEntry
@@ -15,7 +16,7 @@ from qlrstudy.studies.definition import Cell, Published, Settings, Study
 from qlrstudy.studies.repetitions import ReadIdentity, identity_reader, repetitions
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.provenance import hyperparameters
-from qlrstudy.training.resolve import lookup, run_with
+from qlrstudy.training.resolve import run_with
 from qlrstudy.tuning.rule import Tuned
 from qlrstudy.tuning.search import Search
 from qlrstudy.tuning.space import Tuning

@@ -26,6 +26,8 @@ class Outcome(NamedTuple):
         record: the last evaluation.
         compile_seconds: all told.
         path: where it is stored.
+        step: up to which it has been trained and can be taken up again.
+        found: whether the store had it, and nothing was trained.
         damage: what the store had of it and could not be read, if any.
     """
 
@@ -33,4 +35,6 @@ class Outcome(NamedTuple):
     record: Record
     compile_seconds: float
     path: Path
+    step: int
+    found: bool = False
     damage: str = ""

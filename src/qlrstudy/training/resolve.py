@@ -1,13 +1,12 @@
 """From hyperparameters by name to the run that is meant, or to what is wrong."""
 
-import difflib
 import math
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
+from qlrstudy.names import lookup
 from qlrstudy.spec import Algorithm, BatchShape, Budget, Run, Task
 
-T = TypeVar("T")
 _SHAPE = ("batch_size", "sequence_length")
 
 
@@ -56,19 +55,3 @@ def _check_number(name: str, value: Any, *, whole: bool) -> None:
     if not good or (whole and (value != int(value) or value < 1)):
         allowed = "a whole number of at least 1" if whole else "a number of at least 0"
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
-
-
-def lookup(what: str, name: str, known: Mapping[str, T]) -> T:
-    """What a name stands for.
-
-    Raises:
-        ValueError: with the names there are, and the one that may be meant.
-    """
-    if name in known:
-        return known[name]
-    close = difflib.get_close_matches(name, known, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(
-        f"{what} must be one of {', '.join(known) or '(there is none)'}, "
-        f"got {name!r}{hint}"
-    )

@@ -59,7 +59,9 @@ def train(
         if ended is not None:
             manifest, last = ended
             seconds = manifest.compile_seconds or 0.0
-            return Outcome(manifest.status, last, seconds, directory.path)
+            return Outcome(
+                manifest.status, last, seconds, directory.path, last.step, found=True
+            )
         run.algorithm.check()
         outcome = _Training(run, data, directory).go(watch, should_stop)
         return outcome._replace(damage=damage)
@@ -255,4 +257,6 @@ class _Training:
             self.directory.close(summary)
         else:
             self.directory.write_manifest(summary)
-        return Outcome(status, self.record, self.compile_seconds, self.directory.path)
+        return Outcome(
+            status, self.record, self.compile_seconds, self.directory.path, self.step
+        )

@@ -137,6 +137,7 @@ class Search:
             str(place),
             known,
             group=("tuning", self.place),
+            trial=trial,
             pauses=Pauses(self.field, tuple(milestones)),
             judge=functools.partial(self._judge, trial),
             ended=functools.partial(self._ended, trial),
