@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from qlrstudy.store.archive import unpack
+from qlrstudy.store.unpacking import unpack
 
 RESULTS = Path(__file__).parents[1] / "results"
 

@@ -1,16 +1,20 @@
 """Results as one small file: back and forth, and nothing from outside the store."""
 
 import json
+from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from qlrstudy.spec import Record, StepReport
-from qlrstudy.store import archive
+from qlrstudy.store import archive, unpacking
+from qlrstudy.store.files import StoreError
 from qlrstudy.store.manifest import Manifest, Status
-from qlrstudy.store.runs import RunDirectory, read_runs
+from qlrstudy.store.runs import RunDirectory, read_runs, read_whole_runs
+from qlrstudy.store.unpacking import unpack
 
 
 def _manifest(status: str) -> Manifest:
@@ -44,18 +48,20 @@ def _store(path, evaluations: int = 100):
 def test_a_file_becomes_the_same_store_with_fewer_evaluations(tmp_path):
     store, back = _store(tmp_path / "store"), tmp_path / "back"
     assert archive.pack(store, tmp_path / "x" / "some.parquet") == (2, [])
-    assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 5
+    assert unpack(tmp_path / "x" / "some.parquet", back) == 5
     known = {p.name: manifest for p, manifest in read_runs(store).manifests.items()}
     del known["c"]  # it has not ended
     found = read_runs(back).manifests
-    assert {p.name: manifest for p, manifest in found.items()} == known
+    plain = lambda manifest: msgspec.structs.replace(manifest, checksums=None)
+    assert {p.name: plain(manifest) for p, manifest in found.items()} == known
+    assert not read_whole_runs(back).damage
     kept = RunDirectory(back / "a").records()
     assert len(kept) == archive.POINTS
     assert (kept[0].step, kept[-1].step) == (0, 99)
     assert kept[-1].test_loss == pytest.approx(33.0)
     book = json.loads((back / "studies" / "some-paper.json").read_text())
     assert book["entries"] == []
-    assert archive.unpack(tmp_path / "x" / "some.parquet", back) == 0
+    assert unpack(tmp_path / "x" / "some.parquet", back) == 0
 
 
 def test_the_path_and_some_steps_are_kept_for_figures(tmp_path):
@@ -66,7 +72,7 @@ def test_the_path_and_some_steps_are_kept_for_figures(tmp_path):
     for step in range(100):
         directory.append_position(step, [step / 3, -step])
     archive.pack(store, tmp_path / "some.parquet")
-    archive.unpack(tmp_path / "some.parquet", tmp_path / "back")
+    unpack(tmp_path / "some.parquet", tmp_path / "back")
     back = RunDirectory(tmp_path / "back" / "b")
     np.testing.assert_allclose(back.positions(), directory.positions(), rtol=1e-5)
     numbers, kept = back.some_steps(2000)
@@ -77,18 +83,116 @@ def test_the_path_and_some_steps_are_kept_for_figures(tmp_path):
     assert RunDirectory(tmp_path / "back" / "a").some_steps(9).numbers.size == 0
 
 
-@pytest.mark.parametrize("name", ["../out", "/out", "a/../../out", "..\\out"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../out", "/out", "a/../../out", "..\\out", "a/../manifest.json"),
+        *(".ssh/authorized_keys", ".ssh/manifest.json", "a/.lock", "a/run.sh"),
+        *("a/checkpoint.npz", "a//manifest.json", "a/manifest.json\n", "manifest.json"),
+        *("tunings/a/runs/b/manifest.json", "studies/.json", "studies/a.py", ""),
+    ],
+)
 def test_a_path_outside_of_the_store_is_refused(name, tmp_path):
-    rows = {"path": ["in", name], "text": ["", ""]}
+    rows = {"path": ["a/manifest.json", name], "text": ["", ""]}
     pq.write_table(pa.table(rows), tmp_path / "bad.parquet")
     with pytest.raises(ValueError, match="outside of the store"):
-        archive.unpack(tmp_path / "bad.parquet", tmp_path / "store")
+        unpack(tmp_path / "bad.parquet", tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
 def test_a_file_of_another_kind_and_an_empty_store_are_refused(tmp_path):
     (tmp_path / "some.txt").write_text("text")
     with pytest.raises(ValueError, match="qlrstudy pack"):
-        archive.unpack(tmp_path / "some.txt", tmp_path / "store")
+        unpack(tmp_path / "some.txt", tmp_path / "store")
     with pytest.raises(ValueError, match="STORE must hold runs"):
         archive.pack(tmp_path, tmp_path / "x.parquet")
+
+
+def _unpacked(tmp_path, **columns):
+    pq.write_table(pa.table(columns), tmp_path / "bad.parquet")
+    return unpack(tmp_path / "bad.parquet", tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            {"path": ["a/manifest.json"], "text": [None]},
+            "'text' must hold .*null",
+        ),
+        ({"path": [None], "text": ["x"]}, "'path' must hold text, got null"),
+        (
+            {"path": ["a/manifest.json"], "text": [1]},
+            "'text' must hold .*int64",
+        ),
+        ({"path": [["a"]], "text": ["x"]}, "column 'path' must hold text, got list"),
+        ({"path": ["a/manifest.json"]}, "text"),
+        ({"path": ["a/manifest.json"] * 2, "text": ["x", "y"]}, "is there twice"),
+    ],
+)
+def test_odd_columns_are_named(columns, said, tmp_path):
+    with pytest.raises(ValueError, match=rf"FILE .*bad.parquet: .*{said}"):
+        _unpacked(tmp_path, **columns)
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("repeated", [True, False], ids=["dictionary", "long"])
+def test_a_small_file_that_becomes_a_huge_one_is_refused(
+    repeated, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(unpacking, "MOST_BYTES", 2**20)
+    count, text = (64, "x" * 2**16) if repeated else (1, "x" * 2**22)
+    names = [f"a{number}/manifest.json" for number in range(count)]
+    with pytest.raises(ValueError, match="more than 1,048,576 bytes"):
+        _unpacked(tmp_path, path=names, text=[text] * count)
+    assert (tmp_path / "bad.parquet").stat().st_size < 2**18
+    assert not (tmp_path / "store").exists()
+
+
+def test_no_symbolic_link_is_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "a").symlink_to(outside)
+    with pytest.raises(ValueError, match="a symbolic link, which is not followed"):
+        _unpacked(tmp_path, path=["a/manifest.json"], text=["{}"])
+    assert not [*outside.iterdir()]
+
+
+def test_a_link_in_the_place_of_a_file_stays_as_it_is(tmp_path):
+    (tmp_path / "store" / "a").mkdir(parents=True)
+    link = tmp_path / "store" / "a" / "manifest.json"
+    link.symlink_to(tmp_path / "new")
+    assert _unpacked(tmp_path, path=["a/manifest.json"], text=["{}"]) == 0
+    assert link.is_symlink() and not (tmp_path / "new").exists()
+
+
+def test_an_unpacking_that_fails_leaves_no_half_run(tmp_path, monkeypatch):
+    store, file = _store(tmp_path / "store"), tmp_path / "some.parquet"
+    archive.pack(store, file)
+    calls = []
+
+    def full(self, *arguments, **options):
+        calls.append(self)
+        if len(calls) == 4:
+            raise OSError(28, "No space left on device")
+        return real_open(self, *arguments, **options)
+
+    real_open = Path.open
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        with pytest.raises(StoreError, match="No space left"):
+            unpack(file, tmp_path / "back")
+    assert {p.name for p in (tmp_path / "back").iterdir()} == {".unpack.lock"}
+    assert unpack(file, tmp_path / "back") == 5
+
+
+def test_damage_is_left_out_of_a_file_and_named(tmp_path):
+    store = _store(tmp_path / "store")
+    (store / "a" / "records.jsonl").write_text("no line\n")
+    (store / "studies" / "other.json").write_bytes(b"\xff")
+    packed, damage = archive.pack(store, tmp_path / "some.parquet")
+    assert packed == 1
+    assert [error.path.name for error in damage] == ["records.jsonl", "other.json"]
+    unpack(tmp_path / "some.parquet", tmp_path / "back")
+    assert [*read_whole_runs(tmp_path / "back").manifests] == [tmp_path / "back" / "b"]

@@ -166,7 +166,7 @@ def test_a_run_with_cut_steps_keeps_its_evaluations(tmp_path):
     os.truncate(steps, steps.stat().st_size // 2)
     loaded = load(tmp_path)
     assert len(loaded.runs) == 1 and len(loaded.runs[0].steps) == 0
-    assert "steps.parquet cannot be read" in loaded.damage[0].problem
+    assert "steps.parquet is damaged" in loaded.damage[0].problem
     html(contents(tmp_path))
 
 

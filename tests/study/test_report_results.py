@@ -13,7 +13,7 @@ from browser import chromium, listen
 from qlrstudy.report.contents import contents
 from qlrstudy.report.figures import svg
 from qlrstudy.report.page import data, html
-from qlrstudy.store.archive import unpack
+from qlrstudy.store.unpacking import unpack
 
 RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*.parquet"))
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -16,9 +17,17 @@ from qlrstudy.spec import Record, StepReport
 from qlrstudy.store import studies
 from qlrstudy.store.files import DamagedError, NewerError, StoreError
 from qlrstudy.store.manifest import Identity, Manifest, Status, digest
-from qlrstudy.store.runs import Checkpoint, RunDirectory, read_runs, run_directory
+from qlrstudy.store.runs import (
+    Checkpoint,
+    RunDirectory,
+    is_marked,
+    mark,
+    read_runs,
+    run_directory,
+)
+from qlrstudy.store.status import contents
 from qlrstudy.store.studies import StudyEntry
-from qlrstudy.store.tunings import Entry, Event, TuningDirectory
+from qlrstudy.store.tunings import Entry, Event, TuningDirectory, TuningIdentity
 
 IDENTITY = Identity(
     schema=1,
@@ -61,7 +70,13 @@ def test_a_run_round_trips(directory):
     directory.close(_manifest(Status.FINISHED))
     assert directory.records() == [records[0], pytest.approx(records[1], nan_ok=True)]
     np.testing.assert_array_equal(directory.steps(), before)
-    assert directory.manifest() == _manifest(Status.FINISHED)
+    found = directory.manifest()
+    assert found is not None and set(found.checksums or ()) == {
+        *("records.jsonl", "steps.parquet")
+    }
+    known = msgspec.structs.replace(found, checksums=None)
+    assert known == _manifest(Status.FINISHED)
+    assert not directory.damage()
     assert not (directory.path / "steps.f32").exists()
 
 
@@ -78,7 +93,7 @@ def test_evaluations_of_before_the_minibatch_accuracy_are_read(directory):
     directory.append_record(_record(0))
     path = directory.path / "records.jsonl"
     before = json.loads(path.read_text())
-    del before["minibatch_training_accuracy"]
+    del before["minibatch_training_accuracy"], before["checksum"]
     path.write_text(json.dumps(before) + "\n")
     (record,) = directory.records()
     assert record[:-1] == _record(0)[:-1]
@@ -95,11 +110,16 @@ def test_positions_are_kept_in_order(directory):
 def test_what_came_after_the_checkpoint_is_dropped(directory):
     directory.append_steps(_reports(7))
     directory.append_record(_record(7))
+    directory.append_position(7, [1.0])
     leaves = [np.arange(3, dtype=np.float32), np.ones((2, 2))]
     directory.save(Checkpoint(7, 1.5, 2.5, leaves))
     directory.append_steps(_reports(5))
+    directory.append_record(_record(12))
+    directory.append_position(12, [2.0])
     checkpoint = directory.restore()
     assert checkpoint is not None
+    assert directory.records() == [_record(7)]
+    assert directory.positions() == [[1.0]]
     assert checkpoint[:3] == (7, 1.5, 2.5)
     for restored, saved in zip(checkpoint.leaves, leaves, strict=True):
         np.testing.assert_array_equal(restored, saved)
@@ -322,3 +342,205 @@ def test_two_processes_list_their_runs_in_one_file(tmp_path):
     assert {path.name for path in path.parent.iterdir()} <= {
         *(path.name, f".{path.name}.lock")
     }
+
+
+def _checkpointed(directory):
+    directory.append_record(_record(0))
+    directory.append_record(_record(7, 0.5))
+    directory.append_steps(_reports(7))
+    directory.save(Checkpoint(7, 1.5, 2.5, [np.arange(3)]))
+
+
+@pytest.mark.parametrize("name", ["steps.f32", "records.jsonl"])
+@pytest.mark.parametrize("size", [0, 10, -1])
+def test_less_than_at_the_checkpoint_is_damage_and_never_extended(
+    directory, name, size
+):
+    _checkpointed(directory)
+    path = directory.path / name
+    short = path.read_bytes()[:size]
+    path.write_bytes(short)
+    with pytest.raises(DamagedError, match=rf"{name}: is damaged \(has .* of the"):
+        directory.restore()
+    assert path.read_bytes() == short
+
+
+@pytest.mark.parametrize("name", ["steps.f32", "records.jsonl", "checkpoint.npz"])
+def test_a_changed_byte_before_the_checkpoint_is_damage(directory, name):
+    _checkpointed(directory)
+    path = directory.path / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=f"{name}: is damaged"):
+        directory.restore()
+    directory.clear()
+    assert directory.restore() is None and directory.records() == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no zip", b"PK\x03\x04", b"\x80\x04]\x94.", b"\x93NUMPY"]
+)
+def test_a_checkpoint_of_anything_is_damage_without_advice_to_unpickle(
+    directory, content
+):
+    _checkpointed(directory)
+    (directory.path / "checkpoint.npz").write_bytes(content)
+    with pytest.raises(DamagedError, match="checkpoint.npz: is damaged") as caught:
+        directory.restore()
+    assert "pickle" not in str(caught.value)
+
+
+def _closed(directory):
+    for step in range(4):
+        directory.append_record(_record(step, 1.0 / (1 + step)))
+    directory.append_steps(_reports(4))
+    last = _record(3, 0.25)._asdict()
+    directory.close(_manifest(Status.FINISHED, last=last))
+
+
+@pytest.mark.parametrize("old", [True, False], ids=["no checksums", "checksums"])
+def test_cut_records_of_a_finished_run_are_not_believed(directory, old):
+    _closed(directory)
+    path = directory.path / "records.jsonl"
+    if old:  # as stores were before
+        plain = [json.loads(line) for line in path.read_text().splitlines()]
+        [line.pop("checksum") for line in plain]
+        path.write_text("".join(json.dumps(line) + "\n" for line in plain))
+        directory.write_manifest(
+            msgspec.structs.replace(directory.manifest(), checksums=None)
+        )
+    assert directory.ended() is not None
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]))
+    with pytest.raises(DamagedError, match="records.jsonl: (is damaged|lacks)"):
+        directory.ended()
+    assert directory.damage()
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "records.jsonl", "steps.parquet"])
+def test_a_changed_digit_of_a_finished_run_is_seen(directory, name):
+    _closed(directory)
+    path = directory.path / name
+    content = path.read_bytes()
+    place = content.find(b"0.25") + 2 if b"0.25" in content else len(content) // 2
+    path.write_bytes(content[:place] + b"9" + content[place + 1 :])
+    with pytest.raises(DamagedError, match=f"{name}: is damaged"):
+        raise (directory.damage() or [AssertionError()])[0]
+
+
+def test_a_decision_is_on_the_disk_before_the_next_line(tmp_path, monkeypatch):
+    synchronised = []
+    real = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda n: synchronised.append(os.fstat(n).st_ino) or real(n)
+    )
+    directory = TuningDirectory(tmp_path)
+    directory.append(ENTRIES[0])
+    log = (tmp_path / "log.jsonl").stat().st_ino
+    assert synchronised == [log, tmp_path.stat().st_ino]  # and by its name
+
+
+def test_a_later_schema_of_any_file_is_named_and_left_alone(tmp_path):
+    directory = TuningDirectory(tmp_path / "tunings" / "t-a-0")
+    listed = studies.study_file(tmp_path, "some", "paper")
+    later = '{"schema": 2, "else": 1}'
+    for path in (directory.path / "tuning.json", listed):
+        path.parent.mkdir(parents=True)
+        path.write_text(later)
+    with pytest.raises(NewerError, match="tuning.json: its schema is 2"):
+        directory.begin(TUNING)
+    with pytest.raises(NewerError, match="some-paper.json: its schema is 2"):
+        studies.enter(listed, "some", "Some", [_entry(0)])
+    assert listed.read_text() == (directory.path / "tuning.json").read_text() == later
+
+
+TUNING = TuningIdentity(
+    task="t",
+    scale="paper",
+    algorithm="a",
+    search={},
+    batch_sizes=(),
+    sequence_lengths=(),
+    budget={"steps": 1},
+    metric="validation_loss",
+    resource="epochs",
+    seconds=1,
+    seed=0,
+    data={},
+    examples={},
+)
+
+
+def test_a_damaged_list_is_kept_aside_and_begun_anew(tmp_path):
+    path = studies.study_file(tmp_path, "some", "paper")
+    studies.enter(path, "some", "Some", [_entry(0)])
+    path.write_text(path.read_text()[:50])
+    damage = studies.enter(path, "some", "Some", [_entry(1)])
+    assert damage is not None and str(path) in str(damage)
+    assert [entry.runs for entry in studies.read_study(path).entries] == [["r1"]]
+    assert path.with_name(f"{path.name}.damaged").exists()
+    assert len(studies.read_studies(tmp_path).lists) == 1
+
+
+def test_who_looks_is_not_taken_for_a_writer(tmp_path):
+    directory = run_directory(tmp_path, IDENTITY)
+    assert not directory.is_claimed()
+    with directory.claim():
+        assert directory.is_claimed()
+    looking = f"""
+import pathlib
+from qlrstudy.store.runs import RunDirectory
+directory = RunDirectory(pathlib.Path({str(directory.path)!r}))
+print("looks", flush=True)
+while True:
+    directory.is_claimed()
+"""
+    process = subprocess.Popen([sys.executable, "-c", looking], stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        for _ in range(300):
+            with directory.claim():
+                pass
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A store on a disk that nobody may write, with a run that has not ended."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount a disk: {done.stderr.strip()}")
+    try:
+        with run_directory(place, IDENTITY).claim():
+            _closed(run_directory(place, IDENTITY))
+        other = run_directory(place, msgspec.structs.replace(IDENTITY, seed=1))
+        with other.claim():
+            other.write_manifest(_manifest(Status.RUNNING))
+        again = ["mount", "-o", "remount,ro", str(place)]
+        subprocess.run(again, check=True)
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_store_that_nobody_may_write_can_be_looked_at(read_only):
+    found = contents(read_only)
+    assert not found.damage
+    assert found.algorithms[0].states == {"finished": 1, "unfinished": 1}
+
+
+def test_two_processes_find_one_mark(tmp_path):
+    program = "import pathlib, sys; from qlrstudy.store.runs import mark; "
+    program += "print(mark(pathlib.Path(sys.argv[1])))"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    assert len({process.communicate()[0] for process in both}) == 1
+    (tmp_path / ".mark").write_bytes(b"\xff\x00")
+    assert is_marked(tmp_path, mark(tmp_path))

@@ -156,3 +156,49 @@ def test_a_sweep_of_text_counts_each_token_once():
 def test_a_budget_is_a_positive_amount_of_a_unit(unit, amount):
     with pytest.raises(ValueError, match=f"budget.*{unit}"):
         Budget(unit, amount)
+
+
+def test_evaluations_of_a_dead_process_past_its_checkpoint_do_not_stay(tmp_path):
+    """With a budget in seconds, the process that goes on may never come so far."""
+    run = dataclasses.replace(_run(), budget=Budget("seconds", 0.3))
+    cut = train(run, DATA, tmp_path, should_stop=lambda: True)
+    directory = RunDirectory(cut.path)
+    stale = cut.record._replace(step=10**9, training_seconds=0.29, test_loss=-1.0)
+    directory.append_record(stale)
+    outcome = train(run, DATA, tmp_path)
+    assert outcome.status == "finished" and outcome.record.step < 10**9
+    assert train(run, DATA, tmp_path).record[:3] == outcome.record[:3]
+    assert all(record.test_loss >= 0 for record in directory.records())
+
+
+@pytest.mark.parametrize("name", ["checkpoint.npz", "steps.f32", "records.jsonl"])
+def test_a_run_whose_checkpoint_is_damaged_starts_over_and_says_so(name, tmp_path):
+    run = _run("adamqlr-untuned", steps=14)
+    whole = train(run, DATA, tmp_path / "whole")
+    cut = train(run, DATA, tmp_path / "cut", should_stop=lambda: True)
+    path = cut.path / name
+    path.write_bytes(path.read_bytes()[:-5])
+    again = train(run, DATA, tmp_path / "cut")
+    assert str(path) in again.damage
+    np.testing.assert_array_equal(_steps(whole), _steps(again))
+    assert again.record.test_loss == whole.record.test_loss
+
+
+def test_a_checkpoint_of_another_network_is_not_taken_up(tmp_path):
+    run = _run(steps=14)
+    cut = train(run, DATA, tmp_path, should_stop=lambda: True)
+    directory = RunDirectory(cut.path)
+    checkpoint = directory.restore()
+    directory.save(checkpoint._replace(leaves=checkpoint.leaves[:-1]))
+    assert "another version" in train(run, DATA, tmp_path).damage
+
+
+def test_a_finished_run_with_cut_evaluations_is_done_again(tmp_path):
+    run = _run(steps=14)
+    first = train(run, DATA, tmp_path)
+    path = first.path / "records.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    again = train(run, DATA, tmp_path)
+    assert str(path) in again.damage
+    assert again.record.test_loss == first.record.test_loss
+    assert train(run, DATA, tmp_path).damage == ""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qlrstudy.cli import console
-from qlrstudy.store import archive
+from qlrstudy.store import archive, unpacking
 
 
 def pack(store: Path, file: Path) -> int:
@@ -18,6 +18,6 @@ def pack(store: Path, file: Path) -> int:
 
 def unpack(file: Path, store: Path) -> int:
     """Make the store."""
-    new = archive.unpack(file, store)
+    new = unpacking.unpack(file, store)
     console.tell(f"{new} new files in {store}")
     return 0

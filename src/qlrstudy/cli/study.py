@@ -1,6 +1,6 @@
 """`qlrstudy study`: do a whole study, or say what it would take."""
 
-from qlrstudy.cli import results
+from qlrstudy.cli import console, results
 from qlrstudy.cli.options import Changes, Cluster, Place
 from qlrstudy.cli.selection import selected_study
 from qlrstudy.cli.work import work
@@ -23,5 +23,10 @@ def study(
     expansion = Expansion(chosen, scale, place.store, place.data)
     if dry_run:
         results.costs(chosen.title, estimate.lines(expansion), cluster.workers)
-        return 0
-    return work(chosen.title, expansion.jobs(), place, cluster, expansion.searches)
+        code = 0
+    else:
+        jobs = expansion.jobs()
+        code = work(chosen.title, jobs, place, cluster, expansion.searches)
+    for damage in expansion.damage:
+        console.say(f"left out: {damage}")
+    return code

@@ -18,7 +18,7 @@ from qlrstudy.cluster.jobs import Ending, Job, Queue, RunningJob, Snapshot
 from qlrstudy.cluster.worker import Order, Reply, order
 from qlrstudy.cluster.workers import WorkerHandle, capacity, start
 from qlrstudy.spec import DataOptions
-from qlrstudy.store.files import BusyError, DamagedError
+from qlrstudy.store.files import BusyError, DamagedError, NewerError
 from qlrstudy.store.manifest import Manifest, Status
 from qlrstudy.store.runs import RunDirectory, mark
 
@@ -102,6 +102,10 @@ class _Driver:
                 ended = RunDirectory(self.store / job.place).ended()
             except DamagedError as error:
                 ended, job.damage = None, str(error)
+            except NewerError as error:  # to be left as it is, and nothing follows
+                ending = Ending(Status.FAILED, None, str(error))
+                self.endings.append((job, ending))
+                continue
             if ended is None:
                 job.run.algorithm.check()
                 self.queue.add(job)
@@ -173,6 +177,7 @@ class _Driver:
     def _done(self, worker: WorkerHandle, reply: Reply) -> None:
         job, stopped = worker.job, worker.stopped
         assert job is not None
+        job.damage = job.damage or reply.damage
         worker.job, worker.progress, worker.stopped = None, None, False
         if reply.status == "busy":
             job.not_before = time.monotonic() + _BUSY_SECONDS

@@ -62,12 +62,14 @@ class Reply(NamedTuple):
         status: `paused`, or `busy` if another process has the run; or how it ended.
         record: the last evaluation.
         error: what went wrong.
+        damage: what the store had of it and could not be read, if any.
         files: the run's, for a driver whose store the worker cannot see.
     """
 
     status: Status | Literal["paused", "busy"]
     record: Record | None = None
     error: str = ""
+    damage: str = ""
     files: Mapping[str, bytes] = {}
 
 
@@ -146,7 +148,9 @@ class Worker:
                 directory.adopt(files)
             outcome = self._train(order)
             sent = {} if self._shares_store else directory.files()
-            reply = Reply(outcome.status, outcome.record, files=sent)
+            reply = Reply(
+                outcome.status, outcome.record, damage=outcome.damage, files=sent
+            )
         except BusyError as error:
             reply = Reply("busy", error=str(error))
         except Exception as error:  # whatever it is, the driver must hear of it

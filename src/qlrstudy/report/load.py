@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from qlrstudy.report.styles import algorithm_title, task_title
 from qlrstudy.spec import Budget, Record
 from qlrstudy.store import studies
-from qlrstudy.store.files import UnreadableError
+from qlrstudy.store.files import DamagedError, UnreadableError
 from qlrstudy.store.manifest import Manifest
 from qlrstudy.store.runs import RunDirectory
 
@@ -195,14 +194,20 @@ def _read(
     complaints: list[str] = []
     known = _manifest(directory)
     records = _records(directory, complaints)
+    unfit = {error.path.name: error.problem for error in directory.damage()}
+    if "records.jsonl" in unfit:
+        raise _Unreadable(f"records.jsonl {unfit['records.jsonl']}")
     steps = np.arange(0)
     step_size = damping = losses = np.empty(0)
     try:
+        for name in ("steps.parquet", "steps.jsonl"):
+            if name in unfit:
+                raise DamagedError(path / name, unfit[name])
         numbers, report = directory.some_steps(_MOST_STEPS)
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+    except DamagedError as error:
         complaints.append(
-            f"steps.parquet cannot be read ({_short(error)}); its step sizes and "
-            "dampings are left out"
+            f"{error.path.name} {error.problem}; its step sizes and dampings are left "
+            "out"
         )
     else:
         steps = numbers
@@ -215,7 +220,11 @@ def _read(
     finite = known_losses[np.isfinite(known_losses)]
     if not len(finite):
         finite = at_records[np.isfinite(at_records)]
-    positions = _positions(directory, complaints)
+    positions = None
+    if "positions.jsonl" in unfit:
+        complaints.append(f"positions.jsonl {unfit['positions.jsonl']}")
+    else:
+        positions = _positions(directory, complaints)
     run = StoredRun(
         name=path.name,
         records=records,
@@ -248,7 +257,7 @@ def _records(directory: RunDirectory, complaints: list[str]) -> dict[str, np.nda
 def _positions(directory: RunDirectory, complaints: list[str]) -> np.ndarray | None:
     try:
         found = np.array(directory.positions(), float)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (UnreadableError, ValueError, TypeError) as error:
         complaints.append(f"positions.jsonl cannot be read ({_short(error)})")
         return None
     return found if found.size else None

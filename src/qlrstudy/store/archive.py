@@ -6,8 +6,9 @@ are drawn) and the path of its parameters where it has one; the studies' lists, 
 each tuning searched, decided and found. Trials are left out. Unpacked, it is a store.
 """
 
+import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,18 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qlrstudy.spec import Record
-from qlrstudy.store import files, studies, tunings
-from qlrstudy.store.files import DamagedError, UnreadableError
+from qlrstudy.store import documents, files, studies, tunings
+from qlrstudy.store.files import UnreadableError
+from qlrstudy.store.manifest import Manifest
 from qlrstudy.store.runs import RunDirectory, read_runs
 
 POINTS = 51  # evaluations of a run: all, but of paths that are drawn
 STEPS = 101  # of a run, if it has so many
 _DIGITS = 6
 _STEP_DIGITS = 4
-_LISTS = (
-    f"{studies.FOLDER}/*.json",
-    *(f"{tunings.FOLDER}/*/{name}" for name in ("*.json", "*.jsonl")),
-)
 
 
 class Packed(NamedTuple):
@@ -49,48 +47,64 @@ def pack(store: Path, file: Path) -> Packed:
     if not ended:
         raise ValueError(f"STORE must hold runs that have ended, got {store}")
     texts: dict[str, str] = {}
+    packed = 0
     for path, manifest in ended.items():
-        directory = RunDirectory(path)
-        records, damage = directory.read_records()
-        runs.damage.extend(damage)
-        lines = {
-            "manifest.json": [manifest],
-            "records.jsonl": _thinned(records),
-            "steps.jsonl": _steps(directory, runs.damage),
-            "positions.jsonl": _positions(directory, records),
-        }
-        for name, own in lines.items():
-            if text := "".join(map(_line, own)):
-                texts[f"{path.name}/{name}"] = text
-    texts |= {
-        path.relative_to(store).as_posix(): path.read_text()
-        for pattern in _LISTS
-        for path in sorted(store.glob(pattern))
-    }
+        try:
+            texts |= _run(RunDirectory(path), manifest, runs.damage)
+            packed += 1
+        except UnreadableError as error:
+            runs.damage.append(error)
+    texts |= _lists(store, runs.damage)
     table = pa.table({"path": list(texts), "text": list(texts.values())})
     with files.replacing(file) as stream:
         pq.write_table(table, stream, compression="zstd", compression_level=19)
-    return Packed(len(ended), runs.damage)
+    return Packed(packed, runs.damage)
 
 
-def unpack(file: Path, store: Path) -> int:
-    """Make a store of a file; what is there already stays as it is.
+def _run(
+    directory: RunDirectory, manifest: Manifest, damage: list[UnreadableError]
+) -> dict[str, str]:
+    """A run's files, thinned out; its manifest is of these."""
+    directory.ended()  # raises, if it is not as it was written
+    records = directory.records()
+    lines = {
+        "records.jsonl": _thinned(records),
+        "steps.jsonl": _steps(directory, manifest, damage),
+        "positions.jsonl": _positions(directory, manifest, records, damage),
+    }
+    texts = {name: "".join(map(_line, own)) for name, own in lines.items()}
+    texts = {name: text for name, text in texts.items() if text}
+    sums = {name: f"{zlib.crc32(text.encode()):08x}" for name, text in texts.items()}
+    own = msgspec.structs.replace(manifest, checksums=sums)
+    texts["manifest.json"] = documents.sealed(own).decode()
+    return {f"{directory.path.name}/{name}": text for name, text in texts.items()}
 
-    Returns:
-        How many files are new.
 
-    Raises:
-        ValueError: the file is none of ours.
-        StoreError: the store cannot be written.
-    """
-    new = 0
-    for name, text in _texts(file):
-        path = store / name
-        if not path.exists():
-            with files.replacing(path, durable=False) as stream:
-                stream.write(text.encode())
-            new += 1
-    return new
+def _lists(store: Path, damage: list[UnreadableError]) -> dict[str, str]:
+    """The studies' lists and the tunings, as far as they can be read."""
+    found, unread = studies.read_studies(store)
+    damage.extend(unread)
+    texts = {path: documents.sealed(listed) for path, listed in found.items()}
+    for directory in tunings.tuning_directories(store):
+        log, unread = directory.log()
+        damage.extend(unread)
+        texts[directory.path / "log.jsonl"] = b"".join(map(documents.sealed, log))
+        for name, read in (
+            ("tuning.json", directory.identity),
+            ("best.json", directory.best),
+        ):
+            try:
+                value = read()
+            except UnreadableError as error:
+                damage.append(error)
+                continue
+            if value is not None:
+                texts[directory.path / name] = documents.sealed(value)
+    return {
+        path.relative_to(store).as_posix(): text.decode()
+        for path, text in texts.items()
+        if text
+    }
 
 
 def _line(value: Any) -> str:
@@ -108,14 +122,14 @@ def _thinned(records: Sequence[Record]) -> Iterator[dict[str, float]]:
 
 
 def _steps(
-    directory: RunDirectory, damage: list[UnreadableError]
+    directory: RunDirectory, manifest: Manifest, damage: list[UnreadableError]
 ) -> Iterator[dict[str, float]]:
     """Some of a run's steps, rounded: what a figure of step sizes needs."""
     try:
+        directory.compare(manifest, "steps.parquet")
         numbers, report = directory.some_steps(STEPS)
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        said = f"cannot be read ({error})"
-        damage.append(DamagedError(directory.path / "steps.parquet", said))
+    except UnreadableError as error:
+        damage.append(error)
         return
     for place, number in enumerate(numbers):
         row = {name: float(column[place]) for name, column in report._asdict().items()}
@@ -125,10 +139,18 @@ def _steps(
 
 
 def _positions(
-    directory: RunDirectory, records: Sequence[Record]
+    directory: RunDirectory,
+    manifest: Manifest,
+    records: Sequence[Record],
+    damage: list[UnreadableError],
 ) -> Iterator[dict[str, Any]]:
     """The whole path of the parameters, rounded."""
-    places = directory.positions()
+    try:
+        directory.compare(manifest, "positions.jsonl")
+        places = directory.positions()
+    except UnreadableError as error:
+        damage.append(error)
+        return
     for record, params in zip(records, places, strict=False):
         rounded = [_rounded(value, _DIGITS) for value in params]
         yield {"step": record.step, "params": rounded}
@@ -136,18 +158,3 @@ def _positions(
 
 def _rounded(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
-
-
-def _texts(file: Path) -> list[tuple[str, str]]:
-    try:
-        table = pq.read_table(file, columns=["path", "text"])
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise ValueError(
-            f"FILE {file}: {error}; give one that `qlrstudy pack` wrote"
-        ) from error
-    rows = list(zip(*(table[n].to_pylist() for n in ("path", "text")), strict=True))
-    for name, _ in rows:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or "\\" in name:
-            raise ValueError(f"FILE {file}: {name!r} would lie outside of the store")
-    return rows

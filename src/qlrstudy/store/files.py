@@ -1,4 +1,4 @@
-"""How the store touches the disk: replace, append, read and lock, each once.
+"""How the store touches the disk: replace, append, cut, read and lock, each once.
 
 Whole files are written beside their place and renamed into it, which network disks do
 atomically too. Of a file that grows by lines, a line counts once its end is there. The
@@ -7,16 +7,19 @@ ended. What cannot be read is an error that names its file.
 """
 
 import contextlib
+import fcntl
 import os
 import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 
 import filelock
-import msgspec
 
-T = TypeVar("T")
+# Who looks whether a lock is held has it for a moment, which nobody must mistake for
+# a writer.
+_LOOK_SECONDS = 1.0
 
 
 class StoreError(Exception):
@@ -48,11 +51,11 @@ class NewerError(UnreadableError):
     """A file of a later version of this program, to be left as it is."""
 
 
-class Lines(NamedTuple, Generic[T]):
-    """The lines of a file that can be read, and what is wrong with the others."""
+class Extent(NamedTuple):
+    """How much of a file counts: its first bytes, and their checksum."""
 
-    values: list[T]
-    damage: list[DamagedError]
+    size: int
+    checksum: int
 
 
 @contextlib.contextmanager
@@ -87,24 +90,10 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
                 if durable:
                     os.fsync(file.fileno())
             partial.replace(path)
+            if durable:
+                _synchronise_name(path)
         finally:
             partial.unlink(missing_ok=True)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Replace a file by a value; numbers that are not finite become null."""
-    with replacing(path) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-
-
-def read_json(path: Path, kind: type[T]) -> T | None:
-    """A file's value, or `None` if there is no such file.
-
-    Raises:
-        DamagedError: it cannot be read, or holds something else.
-    """
-    content = _content(path)
-    return None if content is None else _decoded(path, content, kind)
 
 
 def append(path: Path, content: bytes) -> None:
@@ -113,9 +102,8 @@ def append(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def append_line(path: Path, value: Any) -> None:
-    """Add a value as a line of JSON, in place of one that was cut short, if any."""
-    line = msgspec.json.encode(value) + b"\n"
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line, in place of one that was cut short, if any."""
     with explained(path), path.open("ab+") as file:
         if file.tell() and not _ends_with_newline(file):
             file.seek(0)
@@ -123,21 +111,27 @@ def append_line(path: Path, value: Any) -> None:
         file.write(line)
 
 
-def read_lines(path: Path, kind: type[T]) -> Lines[T]:
-    """The values that were appended; none if there is no such file.
+def extent(path: Path) -> Extent:
+    """Of a file as it is; of none if there is no such file."""
+    found = content(path) or b""
+    return Extent(len(found), zlib.crc32(found))
 
-    A last line without an end was cut short by a kill or a full disk: it was never
-    written. Any other that is no `kind` is damage.
+
+def cut_back(path: Path, known: Extent) -> None:
+    """Drop what was appended after a file had some extent.
+
+    Raises:
+        DamagedError: it is not what it was then.
     """
-    whole = (_content(path) or b"").split(b"\n")[:-1]
-    found = Lines[T]([], [])
-    for number, line in enumerate(whole, 1):
-        try:
-            found.values.append(_decoded(path, line, kind))
-        except DamagedError as error:
-            problem = f"line {number}: {error.problem}"
-            found.damage.append(DamagedError(path, problem))
-    return found
+    found = content(path) or b""
+    if len(found) < known.size:
+        problem = f"has {len(found)} of the {known.size} bytes that it had"
+        raise DamagedError(path, f"is damaged ({problem})")
+    if zlib.crc32(found[: known.size]) != known.checksum:
+        raise DamagedError(path, "is damaged (it was changed since it was written)")
+    if len(found) > known.size:
+        with explained(path):
+            os.truncate(path, known.size)
 
 
 def synchronise(path: Path) -> None:
@@ -145,10 +139,11 @@ def synchronise(path: Path) -> None:
     if path.exists():
         with explained(path), path.open("rb") as file:
             os.fsync(file.fileno())
+            _synchronise_name(path)
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait: float = 0.0) -> Iterator[None]:
+def locked(path: Path, *, wait: float = _LOOK_SECONDS) -> Iterator[None]:
     """Keep other processes out while this one writes.
 
     Args:
@@ -176,17 +171,23 @@ def locked(path: Path, *, wait: float = 0.0) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds a lock at this moment."""
-    if not path.exists():
-        return False
+    """Whether some process holds a lock at this moment; also where nobody may write."""
     try:
-        with locked(path):
-            return False
-    except BusyError:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
+    except OSError:  # there is none, or it cannot be locked
+        return False
+    return False
 
 
-def _content(path: Path) -> bytes | None:
+def content(path: Path) -> bytes | None:
+    """All of a file, or `None` if there is no such file.
+
+    Raises:
+        DamagedError: it cannot be read.
+    """
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -195,11 +196,13 @@ def _content(path: Path) -> bytes | None:
         raise DamagedError(path, f"cannot be read ({error.strerror})") from error
 
 
-def _decoded(path: Path, content: bytes, kind: type[T]) -> T:
+def _synchronise_name(path: Path) -> None:
+    """Wait until a file that is new, or was replaced, is on the disk by its name."""
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise DamagedError(path, f"is damaged ({error})") from error
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _ends_with_newline(file: BinaryIO) -> bool:

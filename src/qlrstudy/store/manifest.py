@@ -3,14 +3,16 @@
 import enum
 import hashlib
 import json
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
 
 from qlrstudy.spec import SourceFile, Unit
+from qlrstudy.store.documents import SCHEMA as SCHEMA
 
-SCHEMA = 1
-Number = int | float
+_LARGEST = 2**63 - 1  # NumPy's; JSON has no limit
+Number = Annotated[int, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)] | float
+Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
 
 
 class Status(enum.StrEnum):
@@ -78,15 +80,15 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         version: of the algorithm, where it has one.
     """
 
-    schema: int
+    schema: Count
     task: str
     scale: str
     algorithm: str
     hyperparameters: dict[str, Number]
-    seed: int
+    seed: Count
     budget: dict[Unit, Number]
     data: dict[str, str]
-    examples: dict[str, int]
+    examples: dict[str, Count]
     version: str = ""
 
 
@@ -107,6 +109,7 @@ class Manifest(Identity, frozen=True, kw_only=True, omit_defaults=True):
         compile_seconds: likewise.
         last: its last evaluation, by the fields of a `Record`; null for no number.
         error: of a run that was given up.
+        checksums: of the files that stay, by name, of a run that has ended.
     """
 
     status: Status
@@ -122,6 +125,7 @@ class Manifest(Identity, frozen=True, kw_only=True, omit_defaults=True):
     compile_seconds: float | None = None
     last: dict[str, Number | None] | None = None
     error: str | None = None
+    checksums: dict[str, str] | None = None
 
 
 def digest(identity: msgspec.Struct) -> str:

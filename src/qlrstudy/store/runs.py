@@ -18,8 +18,12 @@ no two writers need to agree on anything.
 """
 
 import contextlib
-import os
+import functools
+import math
+import re
 import uuid
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,9 +34,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qlrstudy.spec import Record, StepReport
-from qlrstudy.store import files
-from qlrstudy.store.files import DamagedError, Lines, NewerError, UnreadableError
-from qlrstudy.store.manifest import SCHEMA, Identity, Manifest, Number, Status, digest
+from qlrstudy.store import documents, files
+from qlrstudy.store.documents import Lines
+from qlrstudy.store.files import DamagedError, Extent, UnreadableError
+from qlrstudy.store.manifest import Count, Identity, Manifest, Number, Status, digest
 
 # The accuracy is in the evaluations alone: so it was before there was one.
 _STEP_FIELDS = ("loss", "step_size", "damping", "reduction_ratio")
@@ -40,7 +45,7 @@ _ROW = np.dtype([(name, "<f4") for name in _STEP_FIELDS])
 _RecordLine = msgspec.defstruct(
     "_RecordLine",
     [
-        ("step", int),
+        ("step", Count),
         *(
             (name, Number | None, None)
             if name in Record._field_defaults
@@ -52,20 +57,29 @@ _RecordLine = msgspec.defstruct(
 
 
 class _PositionLine(msgspec.Struct):
-    step: int
+    step: Count
     params: list[float | None]
 
 
 class _StepLine(msgspec.Struct):
-    step: int
+    step: Count
     loss: Number | None
     step_size: Number | None
     damping: Number | None
     reduction_ratio: Number | None
 
 
-class _Schema(msgspec.Struct):
-    schema: int
+# What only grows; a run is taken up again with as much of each as at its checkpoint.
+_GROWING = ("records.jsonl", "positions.jsonl", "steps.f32")
+# What stays of a run that has ended, and is read again.
+_KEPT = ("records.jsonl", "positions.jsonl", "steps.parquet", "steps.jsonl")
+_CLOSE = 1e-4  # archives round
+
+
+_MARK = re.compile(rb"[0-9a-f]{32}")
+_MARK_SECONDS = 60.0
+_BROKEN = (OSError, ValueError, KeyError, TypeError, EOFError, SyntaxError)
+_BROKEN += (IndexError, OverflowError, MemoryError, NotImplementedError, RuntimeError)
 
 
 class Checkpoint(NamedTuple):
@@ -116,15 +130,7 @@ class RunDirectory:
             DamagedError: the manifest cannot be read.
             NewerError: it is of a later version.
         """
-        path = self.path / "manifest.json"
-        known = files.read_json(path, _Schema)
-        if known is not None and known.schema > SCHEMA:
-            raise NewerError(
-                path,
-                f"its schema is {known.schema}, and this version of qlrstudy reads "
-                f"{SCHEMA}; install a later one",
-            )
-        return files.read_json(path, Manifest)
+        return documents.read_json(self.path / "manifest.json", Manifest)
 
     def ended(self) -> Ended | None:
         """How the run ended, or `None` if there is something left to do.
@@ -136,24 +142,65 @@ class RunDirectory:
         manifest = self.manifest()
         if manifest is None or not manifest.status.is_final:
             return None
-        records = self.records()
+        return Ended(manifest, self._whole_records(manifest)[-1])
+
+    def _whole_records(self, manifest: Manifest) -> list[Record]:
+        """All evaluations of a run that has ended.
+
+        Raises:
+            DamagedError: they are not those of its manifest.
+        """
+        path = self.path / "records.jsonl"
+        self.compare(manifest, path.name)
+        records, damage = self.read_records()
+        if damage:
+            raise damage[0]
         if not records:
-            path = self.path / "records.jsonl"
             raise DamagedError(path, "holds no evaluation of a run that has ended")
-        return Ended(manifest, records[-1])
+        # The last look at a run that was stopped is none of its evaluations.
+        if manifest.last is not None and manifest.status != Status.STOPPED:
+            if not _agree(manifest.last, records[-1]._asdict()):
+                raise DamagedError(path, "lacks the last evaluation of its manifest")
+        return records
+
+    def compare(self, manifest: Manifest, name: str) -> None:
+        """Compare a file of a run that has ended with what its manifest says of it.
+
+        Raises:
+            DamagedError: it is another one.
+        """
+        expected = (manifest.checksums or {}).get(name)
+        path = self.path / name
+        if expected is not None and expected != _checksum(path):
+            problem = "was changed since it was written" if path.exists() else "is gone"
+            raise DamagedError(path, f"is damaged (it {problem})")
+
+    def damage(self) -> list[UnreadableError]:
+        """What is wrong with a run that says it has ended, file by file."""
+        found: list[UnreadableError] = []
+        manifest = self.manifest()
+        if manifest is None or not manifest.status.is_final:
+            return found
+        looks = [functools.partial(self.compare, manifest, name) for name in _KEPT[1:]]
+        for look in (functools.partial(self._whole_records, manifest), *looks):
+            try:
+                look()
+            except UnreadableError as error:
+                found.append(error)
+        return found
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest, all or nothing."""
-        files.write_json(self.path / "manifest.json", manifest)
+        documents.write_json(self.path / "manifest.json", manifest)
 
     def append_record(self, record: Record) -> None:
         """Add an evaluation."""
-        files.append_line(self.path / "records.jsonl", record._asdict())
+        documents.append_line(self.path / "records.jsonl", record._asdict())
 
     def append_position(self, step: int, params: Sequence[float]) -> None:
         """Add where the parameters are, for a task whose path is drawn."""
         line = {"step": step, "params": params}
-        files.append_line(self.path / "positions.jsonl", line)
+        documents.append_line(self.path / "positions.jsonl", line)
 
     def append_steps(self, reports: StepReport) -> None:
         """Add what a stretch of steps said of itself."""
@@ -164,7 +211,7 @@ class RunDirectory:
 
     def read_records(self) -> Lines[Record]:
         """All evaluations in order; of two of one step, the later counts."""
-        lines, damage = files.read_lines(self.path / "records.jsonl", _RecordLine)
+        lines, damage = documents.read_lines(self.path / "records.jsonl", _RecordLine)
         by_step: dict[int, Record] = {}
         for step, *values in map(msgspec.structs.astuple, lines):
             by_step[step] = Record(step, *map(_number, values))
@@ -176,7 +223,9 @@ class RunDirectory:
 
     def positions(self) -> list[list[float]]:
         """Where the parameters were at each evaluation; none if nobody asked."""
-        lines = files.read_lines(self.path / "positions.jsonl", _PositionLine).values
+        lines = documents.read_lines(
+            self.path / "positions.jsonl", _PositionLine
+        ).values
         by_step = {line.step: line.params for line in lines}
         return [[*map(_number, by_step[step])] for step in sorted(by_step)]
 
@@ -184,9 +233,13 @@ class RunDirectory:
         """What each step said of itself."""
         parquet, raw = self.path / "steps.parquet", self.path / "steps.f32"
         if parquet.exists():
-            table = pq.read_table(parquet)
-            return _step_report([table[name].to_numpy() for name in _STEP_FIELDS])
-        content = raw.read_bytes() if raw.exists() else b""
+            try:
+                table = pq.read_table(parquet)
+                columns = [np.asarray(table[name], np.float32) for name in _STEP_FIELDS]
+            except (*_BROKEN, pa.ArrowException) as error:
+                raise DamagedError(parquet, f"cannot be read ({error})") from error
+            return _step_report(columns)
+        content = files.content(raw) or b""
         whole = len(content) // _ROW.itemsize * _ROW.itemsize
         rows = np.frombuffer(content[:whole], _ROW)
         return _step_report([rows[name] for name in _STEP_FIELDS])
@@ -196,7 +249,7 @@ class RunDirectory:
 
         The first and the last are among them, and the last with a finite loss.
         """
-        lines = files.read_lines(self.path / "steps.jsonl", _StepLine).values
+        lines = documents.read_lines(self.path / "steps.jsonl", _StepLine).values
         if lines:
             numbers = np.array([line.step for line in lines])
             columns = [
@@ -215,7 +268,7 @@ class RunDirectory:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint, once all that came before it is on the disk."""
-        for name in ("steps.f32", "records.jsonl"):
+        for name in _GROWING:
             files.synchronise(self.path / name)
         leaves = {f"leaf_{i:04}": leaf for i, leaf in enumerate(checkpoint.leaves)}
         with files.replacing(self.path / "checkpoint.npz") as file:
@@ -224,6 +277,7 @@ class RunDirectory:
                 step=checkpoint.step,
                 training_seconds=checkpoint.training_seconds,
                 compile_seconds=checkpoint.compile_seconds,
+                extents=[files.extent(self.path / name) for name in _GROWING],
                 **leaves,  # pyright: ignore[reportArgumentType] - arrays by name
             )
 
@@ -231,24 +285,37 @@ class RunDirectory:
         """The last checkpoint; what was appended after it is dropped.
 
         Without one the run begins anew, and nothing of an earlier beginning is left.
+
+        Raises:
+            DamagedError: it cannot be taken up again: `clear` it, and begin anew.
         """
         path = self.path / "checkpoint.npz"
         if not path.exists():
-            self._remove("records.jsonl", "positions.jsonl", "evaluations.parquet")
-            self._remove("steps.f32", "steps.parquet")
+            self.clear()
             return None
-        with np.load(path, allow_pickle=False) as file:
-            names = sorted(name for name in file.files if name.startswith("leaf_"))
-            checkpoint = Checkpoint(
-                int(file["step"]),
-                float(file["training_seconds"]),
-                float(file["compile_seconds"]),
-                [file[name] for name in names],
-            )
-        steps = self.path / "steps.f32"
-        with files.explained(steps):
-            os.truncate(steps, checkpoint.step * _ROW.itemsize)
+        try:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                names = sorted(name for name in file.files if name.startswith("leaf_"))
+                checkpoint = Checkpoint(
+                    int(file["step"]),
+                    float(file["training_seconds"]),
+                    float(file["compile_seconds"]),
+                    [file[name] for name in names],
+                )
+                extents = [Extent(*map(int, row)) for row in file["extents"]]
+        # NumPy and zipfile fail in many ways, some with the advice to unpickle.
+        except (*_BROKEN, zipfile.BadZipFile, zlib.error) as error:
+            raise DamagedError(path, f"is damaged ({type(error).__name__})") from error
+        for name, extent in zip(_GROWING, extents, strict=True):
+            files.cut_back(self.path / name, extent)
+        damage = self.read_records().damage
+        if damage:
+            raise damage[0]
         return checkpoint
+
+    def clear(self) -> None:
+        """Remove all but the manifest, which is of what is to be done as well."""
+        self._remove("checkpoint.npz", "evaluations.parquet", *_GROWING, *_KEPT)
 
     def close(self, manifest: Manifest) -> None:
         """End the run: columns for analysis, the last manifest, nothing left over."""
@@ -257,15 +324,14 @@ class RunDirectory:
         steps = self.steps()
         columns = {name: getattr(steps, name) for name in _STEP_FIELDS}
         self._write_table("steps.parquet", pa.table(columns))
-        self.write_manifest(manifest)
-        self._remove("steps.f32", "checkpoint.npz")
+        self._end(manifest)
+        self._remove("steps.f32")
 
     def stop(self) -> None:
         """Mark an interrupted run as one that nobody will go on with."""
         known = self.manifest()
         if known is not None:
-            self.write_manifest(msgspec.structs.replace(known, status=Status.STOPPED))
-        self._remove("checkpoint.npz")
+            self._end(msgspec.structs.replace(known, status=Status.STOPPED))
 
     def files(self) -> dict[str, bytes]:
         """All that is there of the run, to be sent to another store."""
@@ -280,6 +346,11 @@ class RunDirectory:
             for name in sorted(sent, key=lambda name: name == "manifest.json"):
                 with files.replacing(self.path / Path(name).name) as file:
                     file.write(sent[name])
+
+    def _end(self, manifest: Manifest) -> None:
+        sums = {n: _checksum(self.path / n) for n in _KEPT if (self.path / n).exists()}
+        self.write_manifest(msgspec.structs.replace(manifest, checksums=sums))
+        self._remove("checkpoint.npz")
 
     def _remove(self, *names: str) -> None:
         for path in (self.path / name for name in names):
@@ -312,6 +383,17 @@ def read_runs(store: Path) -> StoredRuns:
     return found
 
 
+def read_whole_runs(store: Path) -> StoredRuns:
+    """Likewise, but of those that have ended only the ones that are as they were."""
+    found = read_runs(store)
+    for path, manifest in [*found.manifests.items()]:
+        problems = RunDirectory(path).damage() if manifest.status.is_final else []
+        found.damage.extend(problems)
+        if problems:
+            del found.manifests[path]
+    return found
+
+
 def run_directory(store: Path, identity: Identity) -> RunDirectory:
     """The place of a run, by all that decides its numbers."""
     name = f"{identity.task}-{identity.algorithm}-seed{identity.seed}"
@@ -321,16 +403,31 @@ def run_directory(store: Path, identity: Identity) -> RunDirectory:
 def mark(store: Path) -> str:
     """A store's own mark, by which a process on another machine knows it again."""
     path = store / ".mark"
-    if not path.exists():
-        with files.replacing(path) as file:
-            file.write(uuid.uuid4().hex.encode())
-    return path.read_text()
+    with files.locked(store / ".mark.lock", wait=_MARK_SECONDS):
+        known = files.content(path) or b""
+        if not _MARK.fullmatch(known):
+            known = uuid.uuid4().hex.encode()
+            with files.replacing(path) as file:
+                file.write(known)
+    return known.decode()
 
 
 def is_marked(store: Path, text: str) -> bool:
     """Whether this is the store with that mark, and not another at the same path."""
-    path = store / ".mark"
-    return path.exists() and path.read_text() == text
+    return files.content(store / ".mark") == text.encode()
+
+
+def _checksum(path: Path) -> str:
+    return f"{files.extent(path).checksum:08x}"
+
+
+def _agree(one: Mapping[str, Number | None], other: Mapping[str, Number]) -> bool:
+    """Whether two evaluations are the same but for an archive's rounding."""
+    pairs = [(_number(value), other[name]) for name, value in one.items()]
+    return all(
+        math.isclose(a, b, rel_tol=_CLOSE) or not (math.isfinite(a) or math.isfinite(b))
+        for a, b in pairs
+    )
 
 
 def _step_report(columns: Sequence[np.ndarray]) -> StepReport:

@@ -7,7 +7,12 @@ from typing import NamedTuple
 from qlrstudy.store import studies, tunings
 from qlrstudy.store.files import UnreadableError
 from qlrstudy.store.manifest import Manifest, Status
-from qlrstudy.store.runs import RunDirectory, StoredRuns, read_runs
+from qlrstudy.store.runs import (
+    RunDirectory,
+    StoredRuns,
+    read_runs,
+    read_whole_runs,
+)
 
 STATES = (
     *("finished", "diverged", "running", "unfinished", "failed", "stopped"),
@@ -49,7 +54,7 @@ class Contents(NamedTuple):
 
 def contents(store: Path) -> Contents:
     """Look through a store."""
-    runs = read_runs(store)
+    runs = read_whole_runs(store)
     found = Contents(_by_algorithm(runs), [], [], _failures(runs), [*runs.damage])
     for directory in tunings.tuning_directories(store):
         trials = read_runs(directory.path / "runs")

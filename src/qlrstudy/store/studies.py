@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from qlrstudy.store import files
-from qlrstudy.store.files import UnreadableError
+from qlrstudy.store import documents, files
+from qlrstudy.store.documents import SCHEMA
+from qlrstudy.store.files import DamagedError, UnreadableError
 from qlrstudy.store.manifest import Number
 
 FOLDER = "studies"
@@ -56,6 +57,7 @@ class StudyRuns(msgspec.Struct, frozen=True):
     name: str
     title: str
     entries: list[StudyEntry] = []
+    schema: int = SCHEMA
 
 
 def study_file(store: Path, name: str, scale: str) -> Path:
@@ -68,11 +70,14 @@ def read_study(path: Path) -> StudyRuns | None:
 
     Raises:
         DamagedError: the file cannot be read.
+        NewerError: it is of a later version.
     """
-    return files.read_json(path, StudyRuns)
+    return documents.read_json(path, StudyRuns)
 
 
-def enter(path: Path, name: str, title: str, entries: Sequence[StudyEntry]) -> None:
+def enter(
+    path: Path, name: str, title: str, entries: Sequence[StudyEntry]
+) -> DamagedError | None:
     """Add the runs of some points, or replace them by those of new settings.
 
     Args:
@@ -80,11 +85,23 @@ def enter(path: Path, name: str, title: str, entries: Sequence[StudyEntry]) -> N
         name: of the study.
         title: likewise.
         entries: what is new.
+
+    Returns:
+        What was wrong with the file, which then is kept beside the new one.
     """
+    damage = None
     with files.locked(path.with_name(f".{path.name}.lock"), wait=_WAIT_SECONDS):
-        known = read_study(path) or StudyRuns(name, title)
+        try:
+            known = read_study(path)
+        except DamagedError as error:
+            known, damage = None, error
+            with files.explained(path):
+                path.replace(path.with_name(f"{path.name}.damaged"))
+        known = known or StudyRuns(name, title)
         by_key = {entry.key: entry for entry in (*known.entries, *entries)}
-        files.write_json(path, StudyRuns(name, title, list(by_key.values())))
+        new = StudyRuns(name, title, list(by_key.values()))
+        documents.write_json(path, new)
+    return damage
 
 
 class StoredStudies(NamedTuple):

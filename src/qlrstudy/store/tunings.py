@@ -19,9 +19,10 @@ from pathlib import Path
 import msgspec
 
 from qlrstudy.spec import Unit
-from qlrstudy.store import files
-from qlrstudy.store.files import Lines, StoreError
-from qlrstudy.store.manifest import Number
+from qlrstudy.store import documents, files
+from qlrstudy.store.documents import SCHEMA, Lines
+from qlrstudy.store.files import DamagedError, StoreError, UnreadableError
+from qlrstudy.store.manifest import Count, Number
 
 FOLDER = "tunings"
 
@@ -70,7 +71,7 @@ class Entry(msgspec.Struct, frozen=True):
         milestone: of the rung; `None` for an end.
     """
 
-    trial: int
+    trial: Count
     event: Event
     at: float
     loss: float | None
@@ -98,29 +99,38 @@ class TuningDirectory:
         return files.locked(self.path / ".lock")
 
     def begin(self, identity: TuningIdentity) -> None:
-        """Say what is searched."""
-        files.write_json(self.path / "tuning.json", identity)
+        """Say what is searched, if that is not there already.
+
+        Raises:
+            NewerError: a later version has said so.
+        """
+        known = None
+        with contextlib.suppress(DamagedError):
+            known = self.identity()
+        if known is None:
+            said = {"schema": SCHEMA} | msgspec.to_builtins(identity)
+            documents.write_json(self.path / "tuning.json", said)
 
     def append(self, entry: Entry) -> None:
         """Add a decision or an end; it is on the disk before anything follows."""
-        files.append_line(self.path / "log.jsonl", entry)
+        documents.append_line(self.path / "log.jsonl", entry)
         files.synchronise(self.path / "log.jsonl")
 
     def log(self) -> Lines[Entry]:
         """The decisions and ends, in order."""
-        return files.read_lines(self.path / "log.jsonl", Entry)
+        return documents.read_lines(self.path / "log.jsonl", Entry)
 
     def finish(self, best: Mapping[str, float]) -> None:
         """Say what won."""
-        files.write_json(self.path / "best.json", best)
+        documents.write_json(self.path / "best.json", best)
 
     def identity(self) -> TuningIdentity | None:
         """What is searched."""
-        return files.read_json(self.path / "tuning.json", TuningIdentity)
+        return documents.read_json(self.path / "tuning.json", TuningIdentity)
 
     def best(self) -> dict[str, Number] | None:
         """What won, or `None` before the end."""
-        return files.read_json(self.path / "best.json", dict[str, Number])
+        return documents.read_json(self.path / "best.json", dict[str, Number])
 
 
 def tuning_directories(store: Path) -> Iterator[TuningDirectory]:
@@ -139,7 +149,12 @@ def best_settings(
     """
     found: dict[Path, tuple[str, dict[str, Number]]] = {}
     for directory in tuning_directories(store):
-        known, best = directory.identity(), directory.best()
+        try:
+            known, best = directory.identity(), directory.best()
+        except UnreadableError:
+            if directory.path.name.startswith(f"{task}-{algorithm}-"):
+                raise
+            continue
         if known is not None and best is not None:
             if (known.task, known.algorithm) == (task, algorithm):
                 found[directory.path / "best.json"] = known.scale, best

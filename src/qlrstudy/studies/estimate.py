@@ -17,7 +17,7 @@ import numpy as np
 
 from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Run
-from qlrstudy.store.files import DamagedError
+from qlrstudy.store.files import NewerError, UnreadableError
 from qlrstudy.store.runs import RunDirectory, read_runs
 from qlrstudy.store.tunings import FOLDER
 from qlrstudy.studies.definition import Cell
@@ -128,8 +128,8 @@ def lines(study: Expansion) -> list[CostLine]:
             search = Search(tuning, study.store, study.data_of(tuning.task))
             if search.place not in seen:
                 seen.add(search.place)
-                found.append(_trials(search, costs))
-            settings = search.directory.best()
+                found.append(_trials(search, costs, study))
+            settings = _found(search, study)
             if settings is None:
                 found.append(_once_tuned(cell, tuning, costs, study))
                 continue
@@ -153,7 +153,7 @@ def _once_tuned(
 def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
     jobs = point.jobs(study.data_of)
     data = study.data_of(point.run.task)
-    missing = [job for job in jobs if not _is_done(study.store, job)]
+    missing = [job for job in jobs if not _is_done(study, job)]
     total = _sum(costs.run(job.run, data) for job in missing)
     what = ", ".join(f"{k} {v:.4g}" for k, v in point.varied.items())
     if "batch_size" not in point.varied:
@@ -162,9 +162,10 @@ def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
     return CostLine(cell.task, cell.algorithm, what, len(jobs), len(missing), total)
 
 
-def _trials(search: Search, costs: StepCosts) -> CostLine:
+def _trials(search: Search, costs: StepCosts, study: Expansion) -> CostLine:
     tuning = search.tuning
     search.load()
+    study.damage += search.damage
     left = [t for t in range(tuning.how.samples) if t not in search.ends]
     runs_ = [trial_run(tuning, trial) for trial in left]
     part = _expected_part(search)
@@ -202,15 +203,25 @@ def _sum(
     )
 
 
-def _is_done(store: Path, job: Job) -> bool:
+def _is_done(study: Expansion, job: Job) -> bool:
+    """Whether a run has ended; one of a later version cannot be done here."""
     try:
-        return RunDirectory(store / job.place).ended() is not None
-    except DamagedError:
-        return False
+        return RunDirectory(study.store / job.place).ended() is not None
+    except UnreadableError as error:
+        study.damage.append(error)
+        return isinstance(error, NewerError)
+
+
+def _found(search: Search, study: Expansion) -> dict[str, float] | None:
+    try:
+        return search.directory.best()
+    except UnreadableError as error:
+        study.damage.append(error)
+        return None
 
 
 def _size(row: Mapping[str, Any]) -> float:
-    return float(row["batch_size"]) * float(row.get("sequence_length") or 1)
+    return float(row.get("batch_size") or 1) * float(row.get("sequence_length") or 1)
 
 
 def _table() -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from qlrstudy.cluster.jobs import Job
 from qlrstudy.names import lookup
 from qlrstudy.spec import Budget, DataOptions, Run, Task
 from qlrstudy.store import studies
+from qlrstudy.store.files import UnreadableError
 from qlrstudy.store.studies import StudyEntry
 from qlrstudy.studies.definition import Cell, Published, Settings, Study
 from qlrstudy.studies.repetitions import ReadIdentity, identity_reader, repetitions
@@ -97,6 +98,7 @@ class Expansion:
         self.study, self.store, self.data_of = study, store, identity_reader(data)
         self.file = studies.study_file(store, study.name, scale)
         self.searches: list[Search] = []
+        self.damage: list[UnreadableError] = []
 
     def jobs(self) -> list[Job]:
         """All that can begin; the rest follows from it."""
@@ -123,5 +125,8 @@ class Expansion:
         jobs = [(point, point.jobs(self.data_of)) for point in found]
         entries = [point.entry(own) for point, own in jobs]
         if entries:
-            studies.enter(self.file, self.study.name, self.study.title, entries)
+            damage = studies.enter(
+                self.file, self.study.name, self.study.title, entries
+            )
+            self.damage += [] if damage is None else [damage]
         return [job for _, own in jobs for job in own]

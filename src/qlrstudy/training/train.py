@@ -63,8 +63,9 @@ def train(
                 manifest.status, last, seconds, directory.path, last.step, found=True
             )
         run.algorithm.check()
-        outcome = _Training(run, data, directory).go(watch, should_stop)
-        return outcome._replace(damage=damage)
+        training = _Training(run, data, directory)
+        outcome = training.go(watch, should_stop)
+        return outcome._replace(damage=damage or training.damage)
 
 
 class _Training:
@@ -85,12 +86,17 @@ class _Training:
         first = self._evaluated()
         self.compile_seconds = time.perf_counter() - begin
 
-        checkpoint = directory.restore()
+        self.damage = ""
+        try:
+            checkpoint = directory.restore()
+            if checkpoint is not None:
+                self._take_up(checkpoint)
+        except DamagedError as error:
+            checkpoint, self.damage = None, str(error)
+            directory.clear()
         if checkpoint is None:
             self.record = first
             self._keep()
-        else:
-            self._take_up(checkpoint)
         self.saved_at, self.save_cost = time.perf_counter(), 0.0
 
     def go(
@@ -230,6 +236,12 @@ class _Training:
 
     def _take_up(self, checkpoint: Checkpoint) -> None:
         leaves, structure = jax.tree.flatten(self.carry)
+        before = [r for r in self.directory.records() if r.step <= checkpoint.step]
+        if [x.shape for x in checkpoint.leaves] != [x.shape for x in leaves] or not (
+            before and len(self.directory.steps().loss) == checkpoint.step
+        ):
+            path = self.directory.path / "checkpoint.npz"
+            raise DamagedError(path, "is of another run, or of another version")
         restored = [
             jax.device_put(saved.astype(leaf.dtype))
             for saved, leaf in zip(checkpoint.leaves, leaves, strict=True)
@@ -238,7 +250,6 @@ class _Training:
         self.step = checkpoint.step
         self.training_seconds = checkpoint.training_seconds
         self.compile_seconds += checkpoint.compile_seconds
-        before = [r for r in self.directory.records() if r.step <= self.step]
         self.record = before[-1]
 
     def _end(self, status: Status) -> Outcome:

@@ -180,8 +180,9 @@ class Search:
         self.decided[trial, milestone] = goes_on
 
     def _end(self, trial: int, status: Status, at: float, loss: float) -> None:
-        self.ends[trial] = Entry(trial, Event(status), at, loss)
-        self.directory.append(self.ends[trial])
+        entry = Entry(trial, Event(status), at, loss)
+        self.directory.append(entry)
+        self.ends[trial] = entry
 
     def _score(self, record: Record) -> tuple[float, float]:
         values = record._asdict()
