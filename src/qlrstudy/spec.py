@@ -201,6 +201,23 @@ class Budget:
         return each * int(self.amount)
 
 
+class LogUniform(NamedTuple):
+    """Search a positive number, uniform in its logarithm."""
+
+    low: float
+    high: float
+
+
+class Complement(NamedTuple):
+    """Search one minus a number, uniform in the logarithm of what is left."""
+
+    low: float
+    high: float
+
+
+SearchSpace = Mapping[str, LogUniform | Complement]
+
+
 # Compared by identity: a task's programs are compiled once for each such value.
 @dataclasses.dataclass(frozen=True, eq=False)
 class Task:
@@ -212,6 +229,8 @@ class Task:
         scale: `paper`, or `laptop` for a smaller model, fewer examples or steps.
         budget: the protocol's.
         load: reads the data.
+        examples: entries of the training split (for text: tokens) of the whole data, by
+            which a study's cost is estimated without them.
         init: draws `(params, model state)` from a key, by the protocol: weights from
             a normal of deviation 1/sqrt(fan-in) truncated at two deviations, biases 0.
         predict: the model.
@@ -230,6 +249,9 @@ class Task:
             such a task takes its steps one program call at a time.
         traced: whether a run keeps its parameters, and so evaluates, after each step:
             for a few numbers whose path is drawn.
+        layered: `predict` with each layer one operation, for algorithms that look for
+            layers in it; `None` where `predict` has no others.
+        search: ranges of its own, by the setting's name, where algorithms have others.
     """
 
     name: str
@@ -237,6 +259,7 @@ class Task:
     scale: str
     budget: Budget
     load: Callable[[DataOptions], Dataset]
+    examples: int
     init: Callable[[PRNGKeyArray], tuple[Params, ModelState]]
     predict: Predict
     likelihood: Likelihood
@@ -252,26 +275,15 @@ class Task:
     evaluations: int = 50
     convolutional: bool = False
     traced: bool = False
+    layered: Predict | None = None
+    search: SearchSpace = dataclasses.field(default_factory=dict)
+
+    def searched(self, algorithm: Algorithm) -> SearchSpace:
+        """Where an algorithm's settings are tuned on this task."""
+        return {name: self.search.get(name, s) for name, s in algorithm.search.items()}
 
 
 # --- algorithms -----------------------------------------------------------------
-
-
-class LogUniform(NamedTuple):
-    """Search a positive number, uniform in its logarithm."""
-
-    low: float
-    high: float
-
-
-class Complement(NamedTuple):
-    """Search one minus a number, uniform in the logarithm of what is left."""
-
-    low: float
-    high: float
-
-
-SearchSpace = Mapping[str, LogUniform | Complement]
 
 
 class StepReport(NamedTuple):

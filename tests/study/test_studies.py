@@ -2,13 +2,14 @@
 
 import pytest
 
-from qlrstudy.spec import DataOptions
 from qlrstudy.studies import STUDIES, estimate
 from qlrstudy.studies.definition import Cell, Study, grid
 from qlrstudy.studies.expand import Expansion, known_settings, points, tuning_of
 from qlrstudy.studies.scales import at_scale
+from qlrstudy.tasks import TASKS
 from qlrstudy.tuning.rule import Tuned
 from qlrstudy.tuning.space import hyperparameters, trial_run
+from report_cases import write_run
 
 SCALES = ("paper", "laptop", "smoke")
 
@@ -53,7 +54,8 @@ def test_a_grid_has_all_combinations():
 
 def _lines(store, *cells: Cell) -> list[estimate.CostLine]:
     study = Study("some", "Some", cells)
-    return estimate.lines(Expansion(study, "paper", store, DataOptions()))
+    data_of = estimate.known_data(store)
+    return estimate.lines(Expansion(study, "paper", store, data_of))
 
 
 def test_a_step_that_was_measured_has_a_price(tmp_path):
@@ -62,13 +64,34 @@ def test_a_step_that_was_measured_has_a_price(tmp_path):
     assert line.missing == 7 and line.cost.unknown == 0
     assert line.cost.sources == {"step_costs.csv"}
     assert 1e-7 < step < 1e-3
+    assert line.cost.longest == pytest.approx(line.cost.seconds / 7)
 
 
-def test_what_was_never_measured_is_counted_run_by_run(tmp_path):
+def test_what_was_never_measured_has_the_price_of_a_like(tmp_path):
     tuned = Tuned(samples=9, resource="epochs")
-    trials, runs = _lines(
-        tmp_path, Cell("diabetes", "baydin-sgd", tuned, repetitions=3)
+    (trials, _), (adam,) = (
+        _lines(tmp_path, Cell("diabetes", "baydin-sgd", tuned, repetitions=3)),
+        _lines(tmp_path, Cell("diabetes", "adam", {}, repetitions=1)),
     )
-    assert (trials.cost.unknown, trials.missing) == (9, 9)
-    assert (runs.cost.unknown, runs.missing) == (3, 3)
-    assert trials.cost.seconds == runs.cost.seconds == 0
+    assert (trials.cost.unknown, trials.missing) == (0, 9)
+    (source,) = trials.cost.sources
+    assert source == "step_costs.csv, by adam"
+    assert 0 < trials.cost.seconds < 100 * adam.cost.seconds
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_every_study_has_a_price_and_needs_no_data(name, scale, tmp_path, monkeypatch):
+    monkeypatch.setenv("QLR_DATA", str(tmp_path / "nowhere"))
+    study = at_scale(STUDIES[name], scale)
+    data_of = estimate.known_data(tmp_path)
+    lines = estimate.lines(Expansion(study, scale, tmp_path, data_of))
+    assert lines
+    assert not sum(line.cost.unknown for line in lines)
+
+
+def test_the_data_of_a_store_are_those_of_its_runs(tmp_path):
+    write_run(tmp_path, task="uci-energy", algorithm="adam")
+    task = TASKS["uci-energy"]["paper"]
+    assert estimate.known_data(tmp_path)(task).examples["train"] == 10
+    assert estimate.known_data(tmp_path / "no")(task) == ({}, {"train": 588})

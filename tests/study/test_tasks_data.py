@@ -160,6 +160,8 @@ def test_model_takes_the_data_and_the_loss_is_that_of_a_guess(real_data, task):
     if task.scale == "dry" or (task.name, task.scale) == ("penn-treebank", "paper"):
         pytest.skip("the model of the paper's scale; docs/data.md has a run of it")
     data = task.load(real_data)
+    if data.incomplete is None or task.scale == "laptop":
+        assert len(data.train.inputs) == task.examples
     shape = BatchShape(64, 8 if task.sequence_lengths else None)
     indices, weights = task.sampling.sweep(len(data.test.inputs), shape)
     batch = task.sampling.gather(

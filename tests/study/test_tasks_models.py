@@ -1,6 +1,7 @@
 """The networks: sizes, initial weights, masks, causality, and K-FAC's view of them."""
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 from qlrstudy.models import GPT2, MLP, ResNet, batch_normed, hits, plain
+from qlrstudy.models.convolution import by_convolution as conv
+from qlrstudy.models.convolution import by_product
 from qlrstudy.models.networks import Network
 
+assert_close = np.testing.assert_allclose
 KEY = jax.random.key(0)
 IMAGE = (32, 32, 3)
 SMALL = {
@@ -96,6 +100,39 @@ def test_masked_rows_do_not_enter_batch_norm():
         jax.tree.leaves(few_state), jax.tree.leaves(all_state), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+# Height, width, stride and kernel: those of the ResNet-18, and stranger ones.
+@pytest.mark.parametrize(
+    "case", [(2, 2, 1, 3), (2, 2, 2, 3), (1, 1, 1, 3), (5, 3, 2, 3), (3, 2, 3, 2)]
+)
+def test_a_convolution_is_a_product_over_patches(case):
+    height, width, stride, size = case
+    x = jax.random.normal(KEY, (3, height, width, 2))
+    kernel = jax.random.normal(KEY, (size, size, 2, 4))
+
+    def all_of(way: Any) -> Any:
+        curve = lambda x, kernel: jnp.sum(jnp.tanh(way(x, kernel, stride)))
+        grads = jax.grad(curve, (0, 1))(x, kernel)
+        moved = jax.jvp(lambda k: way(x, k, stride), (kernel,), (kernel**2,))
+        return grads, moved
+
+    products, convolutions = jax.jit(lambda: (all_of(by_product), all_of(conv)))()
+    jax.tree.map(partial(assert_close, atol=1e-4), products, convolutions)
+
+
+def test_the_network_is_the_same_with_products():
+    """Its weights too, so that no stored result is of another network."""
+    one, other = (
+        batch_normed(ResNet(width=4, blocks=(1, 1, 1, 1), products=p), IMAGE)
+        for p in (True, False)
+    )
+    params, state = jax.jit(one.init)(KEY)
+    jax.tree.map(assert_close, (params, state), jax.jit(other.init)(KEY))
+    images = jax.random.normal(KEY, (6, *IMAGE))
+    predict = lambda network: network.predict(params, images, state, training=True)
+    ours, theirs = jax.jit(lambda: (predict(one), predict(other)))()
+    jax.tree.map(partial(assert_close, rtol=1e-3, atol=1e-3), ours, theirs)
 
 
 def test_evaluation_uses_the_running_statistics_and_keeps_them():

@@ -112,7 +112,8 @@ def _optimiser(task: Task, adaptive: bool) -> Any:
         params: Params, state: ModelState, batch: tuple[Array, Array]
     ) -> tuple[Array, tuple[ModelState, dict[str, Array]]]:
         inputs, targets = batch
-        outputs, new_state = task.predict(params, inputs, state, training=True)
+        predict = task.layered or task.predict
+        outputs, new_state = predict(params, inputs, state, training=True)
         _register(task, outputs, targets)
         right = accuracy(task, outputs, targets, jnp.ones(targets.shape))
         loss = jnp.mean(task.likelihood.loss(outputs, targets))

@@ -95,6 +95,7 @@ class Changes:
         samples: settings tried by each tuning.
         repetitions: of each setting, at most.
         resource: what ASHA counts.
+        seconds: the time of each run, where the study limits time; else of each trial.
         hyperparameters: tune, or take the paper's.
     """
 
@@ -103,6 +104,7 @@ class Changes:
     samples: Count | None = None
     repetitions: Count | None = None
     resource: Resource | None = None
+    seconds: Amount | None = None
     hyperparameters: Literal["best", "paper"] = "best"
 
 

@@ -14,6 +14,8 @@ from qlrstudy.training.outcome import Outcome
 from qlrstudy.training.provenance import hyperparameters
 from qlrstudy.tuning.search import Search
 
+_OUT_OF_REACH = 2 * 86400.0  # seconds of one run
+
 
 def summary(title: str, outcome: Outcome, caveats: Sequence[str]) -> None:
     """Print how a run ended."""
@@ -93,6 +95,22 @@ def costs(title: str, lines: Sequence[CostLine], workers: int | None) -> None:
     share = f", {duration(seconds / workers)} on {workers} workers" if workers else ""
     more = f"; {unknown:,} runs more, of unknown cost" if unknown else ""
     tell(f"{runs}{share}{more}; compiling and evaluation come on top")
+    _tell_out_of_reach(lines)
+
+
+def _tell_out_of_reach(lines: Sequence[CostLine]) -> None:
+    """Name what no machine like the one of the estimate will ever do."""
+    longest: dict[tuple[str, str], float] = {}
+    for line in lines:
+        key = (line.task, line.algorithm)
+        longest[key] = max(longest.get(key, 0.0), line.cost.longest)
+    for (task, algorithm), seconds in longest.items():
+        if seconds > _OUT_OF_REACH:
+            tell(
+                f"out of reach of one core: a run of {algorithm} on {task} alone takes "
+                f"up to {duration(seconds)}; `--scale laptop` is the same study on a "
+                "smaller model, and an accelerator is faster"
+            )
 
 
 def _cost(cost: Cost) -> str:
@@ -102,8 +120,8 @@ def _cost(cost: Cost) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever is short."""
-    for size, unit in ((3600, "h"), (60, "min")):
+    """Seconds, minutes, hours or days, whichever is short."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.3g} s"

@@ -79,7 +79,19 @@ def _changed(cell: Cell, changes: Changes) -> Cell:
         if changes.hyperparameters == "paper":
             settings = Published()
     count = min(cell.repetitions, changes.repetitions or cell.repetitions)
-    return dataclasses.replace(cell, settings=settings, repetitions=count)
+    changed = dataclasses.replace(cell, settings=settings, repetitions=count)
+    return changed if changes.seconds is None else _in_time(changed, changes.seconds)
+
+
+def _in_time(cell: Cell, seconds: float) -> Cell:
+    """A cell with another time limit: of each run, or where it has epochs, of trials."""
+    limited = cell.budget is not None and cell.budget.unit == "seconds"
+    budget = Budget("seconds", seconds) if limited else cell.budget
+    settings = cell.settings
+    if isinstance(settings, Tuned):
+        own = Budget("seconds", seconds) if limited else settings.budget
+        settings = dataclasses.replace(settings, seconds=seconds, budget=own)
+    return dataclasses.replace(cell, settings=settings, budget=budget)
 
 
 def _hyperparameters(

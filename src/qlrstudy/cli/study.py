@@ -6,6 +6,7 @@ from qlrstudy.cli.selection import selected_study
 from qlrstudy.cli.work import work
 from qlrstudy.studies import estimate
 from qlrstudy.studies.expand import Expansion
+from qlrstudy.studies.repetitions import identity_reader
 from qlrstudy.studies.scales import Scale
 
 
@@ -20,7 +21,8 @@ def study(
 ) -> int:
     """Do the command."""
     chosen = selected_study(name, scale, changes)
-    expansion = Expansion(chosen, scale, place.store, place.data)
+    known = estimate.known_data(place.store) if dry_run else identity_reader(place.data)
+    expansion = Expansion(chosen, scale, place.store, known)
     if dry_run:
         results.costs(chosen.title, estimate.lines(expansion), cluster.workers)
         code = 0

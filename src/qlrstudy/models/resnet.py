@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from qlrstudy.models.convolution import Conv
 from qlrstudy.models.init import truncated_fan_in
 
 
@@ -14,11 +15,13 @@ class ResNet(nn.Module):
         classes: outputs.
         width: channels of the first stage; each later one has twice as many.
         blocks: in each stage.
+        products: whether convolutions of small maps may be matrix products; see `Conv`.
     """
 
     classes: int = 10
     width: int = 64
     blocks: tuple[int, ...] = (2, 2, 2, 2)
+    products: bool = True
 
     @nn.compact
     def __call__(
@@ -36,13 +39,14 @@ class ResNet(nn.Module):
                 normalise by those.
             mask: examples that batch norm may see; all, without.
         """
-        x = _conv(self.width, 7, 2)(x)
+        x = Conv(self.width, 7, 2, self.products)(x)
         x = nn.relu(_norm(x, training, mask))
         x = nn.max_pool(x, (3, 3), (2, 2), "SAME")
         for stage, blocks in enumerate(self.blocks):
-            for block in range(blocks):
-                stride = 2 if stage > 0 and block == 0 else 1
-                x = _Block(self.width * 2**stage, stride)(x, training, mask)
+            for number in range(blocks):
+                stride = 2 if stage > 0 and number == 0 else 1
+                block = _Block(self.width * 2**stage, stride, self.products)
+                x = block(x, training, mask)
         return nn.Dense(self.classes, kernel_init=truncated_fan_in)(x.mean((1, 2)))
 
 
@@ -51,27 +55,20 @@ class _Block(nn.Module):
 
     features: int
     stride: int
+    products: bool
 
     @nn.compact
     def __call__(
         self, x: Array, training: bool, mask: Bool[Array, " batch"] | None
     ) -> Array:
-        y = _conv(self.features, 3, self.stride)(x)
+        y = Conv(self.features, 3, self.stride, self.products)(x)
         y = nn.relu(_norm(y, training, mask))
-        y = _norm(_conv(self.features, 3, 1)(y), training, mask)
+        y = Conv(self.features, 3, 1, self.products)(y)
+        y = _norm(y, training, mask)
         if x.shape != y.shape:
-            x = _norm(_conv(self.features, 1, self.stride)(x), training, mask)
+            x = Conv(self.features, 1, self.stride, self.products)(x)
+            x = _norm(x, training, mask)
         return nn.relu(x + y)
-
-
-def _conv(features: int, size: int, stride: int) -> nn.Conv:
-    return nn.Conv(
-        features,
-        (size, size),
-        (stride, stride),
-        use_bias=False,  # batch norm has one
-        kernel_init=truncated_fan_in,
-    )
 
 
 def _norm(x: Array, training: bool, mask: Bool[Array, " batch"] | None) -> Array:

@@ -9,12 +9,12 @@ from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cluster.jobs import Job
 from qlrstudy.names import lookup
-from qlrstudy.spec import Budget, DataOptions, Run, Task
+from qlrstudy.spec import Budget, Run, Task
 from qlrstudy.store import studies
 from qlrstudy.store.files import UnreadableError
 from qlrstudy.store.studies import StudyEntry
 from qlrstudy.studies.definition import Cell, Published, Settings, Study
-from qlrstudy.studies.repetitions import ReadIdentity, identity_reader, repetitions
+from qlrstudy.studies.repetitions import ReadIdentity, repetitions
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.provenance import hyperparameters
 from qlrstudy.training.resolve import run_with
@@ -91,11 +91,11 @@ class Expansion:
         study: what to do.
         scale: at which it is, for the list of its runs.
         store: the directory of all runs.
-        data: where data may come from.
+        data_of: what a task's data are.
     """
 
-    def __init__(self, study: Study, scale: str, store: Path, data: DataOptions):
-        self.study, self.store, self.data_of = study, store, identity_reader(data)
+    def __init__(self, study: Study, scale: str, store: Path, data_of: ReadIdentity):
+        self.study, self.store, self.data_of = study, store, data_of
         self.file = studies.study_file(store, study.name, scale)
         self.searches: list[Search] = []
         self.damage: list[UnreadableError] = []

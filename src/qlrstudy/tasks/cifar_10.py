@@ -56,6 +56,13 @@ def _load_few(options: DataOptions) -> Dataset:
 
 _NETWORK = batch_normed(ResNet(), (32, 32, 3))
 _NARROW = batch_normed(ResNet(width=8, blocks=(1, 1, 1)), (32, 32, 3))
+_LAYERS, _NARROW_LAYERS = (
+    batch_normed(network, (32, 32, 3)).predict
+    for network in (
+        ResNet(products=False),
+        ResNet(width=8, blocks=(1, 1, 1), products=False),
+    )
+)
 
 _PAPER = Task(
     name="cifar-10",
@@ -63,6 +70,7 @@ _PAPER = Task(
     scale="paper",
     budget=Budget("epochs", 72),
     load=_load,
+    examples=45_000,
     init=_NETWORK.init,
     predict=_NETWORK.predict,
     likelihood=Categorical(),
@@ -72,7 +80,10 @@ _PAPER = Task(
     adam_batch=BatchShape(128),
     accuracy=hits,
     augment=shift_and_mirror,
+    # Of every split, and at this size each takes as long as half an epoch's steps.
+    evaluations=18,
     convolutional=True,
+    layered=_LAYERS,
 )
 
 # `dry` shows, without a day's wait on two cores, that steps of the paper's model and
@@ -80,15 +91,21 @@ _PAPER = Task(
 SCALES = {
     "paper": _PAPER,
     "dry": dataclasses.replace(
-        _PAPER, scale="dry", budget=Budget("steps", 3), load=_load_few
+        _PAPER,
+        scale="dry",
+        budget=Budget("steps", 3),
+        load=_load_few,
+        examples=900,
     ),
     "laptop": dataclasses.replace(
         _PAPER,
         scale="laptop",
         budget=Budget("epochs", 5),
         load=partial(_load, limit=(6_000, 1_000)),
+        examples=5_400,
         init=_NARROW.init,
         predict=_NARROW.predict,
+        layered=_NARROW_LAYERS,
         adam_batch=BatchShape(64),
         qlr_batch=BatchShape(400),
         evaluations=10,

@@ -28,6 +28,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 200),
         load=_load,
+        examples=301,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Gaussian(),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from adamqlr.jax import Categorical, Fisher
 from qlrstudy.data.text import common_words, load_treebank
 from qlrstudy.models import GPT2, hits, plain
-from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Task
+from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, LogUniform, Task
 from qlrstudy.tasks.sampling import Windows
 
 _VOCABULARY, _COMMON = 10_000, 2_000
@@ -32,6 +32,7 @@ _PAPER = Task(
     scale="paper",
     budget=Budget("epochs", 100),
     load=_load,
+    examples=929_588,
     init=_NETWORK.init,
     predict=_NETWORK.predict,
     likelihood=Categorical(),
@@ -43,6 +44,8 @@ _PAPER = Task(
     batch_sizes=(5, 10, 20, 35, 50, 100, 200),
     sequence_lengths=tuple(range(10, 101, 10)),
     accuracy=hits,
+    # The paper's code has this range here, for SGD and Adam alike.
+    search={"learning_rate": LogUniform(1e-4, 1e2)},
 )
 
 # On two cores the paper's model takes hours to evaluate on all words, before its first
@@ -50,7 +53,11 @@ _PAPER = Task(
 SCALES = {
     "paper": _PAPER,
     "dry": dataclasses.replace(
-        _PAPER, scale="dry", budget=Budget("steps", 3), load=_load_few
+        _PAPER,
+        scale="dry",
+        budget=Budget("steps", 3),
+        load=_load_few,
+        examples=6_300,
     ),
     "laptop": dataclasses.replace(
         _PAPER,
@@ -62,6 +69,7 @@ SCALES = {
             symbols=partial(common_words, count=_COMMON),
             limit=(50_001, 10_001),
         ),
+        examples=50_000,
         init=_NARROW.init,
         predict=_NARROW.predict,
         evaluation_shape=BatchShape(20, 50),

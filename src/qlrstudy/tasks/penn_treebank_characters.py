@@ -28,6 +28,7 @@ SCALES = {
             symbols=lambda words, train: characters(words),
             limit=(100_001, 10_001),
         ),
+        examples=100_000,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Categorical(),

@@ -30,6 +30,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 2),
         load=_load,
+        examples=52_400,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Categorical(),

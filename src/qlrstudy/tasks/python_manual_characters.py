@@ -28,6 +28,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 2),
         load=_load,
+        examples=79_999,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Categorical(),

@@ -58,6 +58,7 @@ _TUNING = Task(
     scale="paper",
     budget=Budget("steps", 200),
     load=_load,
+    examples=1,
     init=_random_start,
     predict=_predict,
     likelihood=Gaussian(),

@@ -41,6 +41,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 10),
         load=_load,
+        examples=5_000,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Categorical(),

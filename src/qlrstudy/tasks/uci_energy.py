@@ -21,6 +21,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 4000),
         load=_load,
+        examples=588,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Gaussian(),

@@ -21,6 +21,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 200),
         load=_load,
+        examples=34_983,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Gaussian(),

@@ -30,6 +30,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 20),
         load=_load,
+        examples=34_983,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Gaussian(),

@@ -28,6 +28,7 @@ SCALES = {
         scale="paper",
         budget=Budget("epochs", 50),
         load=_load,
+        examples=121,
         init=_NETWORK.init,
         predict=_NETWORK.predict,
         likelihood=Categorical(),

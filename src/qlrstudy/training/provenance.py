@@ -74,7 +74,7 @@ def search_space(run: Run) -> dict[str, SearchRange]:
             high=bounds.high,
             complement=isinstance(bounds, Complement),
         )
-        for name, bounds in run.algorithm.search.items()
+        for name, bounds in run.task.searched(run.algorithm).items()
     }
     choices = {
         "batch_size": run.task.batch_sizes,

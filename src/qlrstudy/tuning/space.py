@@ -43,7 +43,7 @@ def identity(tuning: Tuning, data: DataIdentity) -> TuningIdentity:
         algorithm=tuning.algorithm.name,
         search={
             name: (type(space).__name__, space.low, space.high)
-            for name, space in tuning.algorithm.search.items()
+            for name, space in tuning.task.searched(tuning.algorithm).items()
         },
         batch_sizes=tuning.task.batch_sizes,
         sequence_lengths=tuning.task.sequence_lengths,
@@ -72,7 +72,7 @@ def hyperparameters(tuning: Tuning, trial: int) -> dict[str, float]:
         drawn["batch_size"] = int(chance.choice(tuning.task.batch_sizes))
     if tuning.task.sequence_lengths:
         drawn["sequence_length"] = int(chance.choice(tuning.task.sequence_lengths))
-    for name, space in tuning.algorithm.search.items():
+    for name, space in tuning.task.searched(tuning.algorithm).items():
         value = math.exp(chance.uniform(math.log(space.low), math.log(space.high)))
         drawn[name] = 1.0 - value if isinstance(space, Complement) else value
     return drawn
