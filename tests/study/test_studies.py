@@ -2,6 +2,9 @@
 
 import pytest
 
+from qlrstudy.cli.options import Changes
+from qlrstudy.cli.selection import selected_study
+from qlrstudy.spec import Budget
 from qlrstudy.studies import STUDIES, estimate
 from qlrstudy.studies.definition import Cell, Study, grid
 from qlrstudy.studies.expand import Expansion, known_settings, points, tuning_of
@@ -95,3 +98,14 @@ def test_the_data_of_a_store_are_those_of_its_runs(tmp_path):
     task = TASKS["uci-energy"]["paper"]
     assert estimate.known_data(tmp_path)(task).examples["train"] == 10
     assert estimate.known_data(tmp_path / "no")(task) == ({}, {"train": 588})
+
+
+@pytest.mark.parametrize("name", ["runtime-validation", "epoch-constrained"])
+def test_seconds_limit_runs_of_a_time_and_trials_of_others(name):
+    study = selected_study(name, "paper", Changes(seconds=30.0))
+    tuned = [cell for cell in study.cells if isinstance(cell.settings, Tuned)]
+    assert tuned and all(cell.settings.seconds == 30.0 for cell in tuned)
+    budgets = {cell.budget for cell in study.cells}
+    timed = name == "runtime-validation"
+    assert budgets == {Budget("seconds", 30.0) if timed else None}
+    assert {cell.settings.budget for cell in tuned} == budgets

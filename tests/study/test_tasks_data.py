@@ -161,7 +161,8 @@ def test_model_takes_the_data_and_the_loss_is_that_of_a_guess(real_data, task):
         pytest.skip("the model of the paper's scale; docs/data.md has a run of it")
     data = task.load(real_data)
     if data.incomplete is None or task.scale == "laptop":
-        assert len(data.train.inputs) == task.examples
+        # About: a manual that Python brings along has another length in each version.
+        assert len(data.train.inputs) == pytest.approx(task.examples, rel=0.05)
     shape = BatchShape(64, 8 if task.sequence_lengths else None)
     indices, weights = task.sampling.sweep(len(data.test.inputs), shape)
     batch = task.sampling.gather(
