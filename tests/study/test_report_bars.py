@@ -76,7 +76,14 @@ def test_ratios_are_geometric_means_over_cells_of_medians_over_seeds(tmp_path):
 def test_a_bar_is_one_whatever_is_drawn(tmp_path):
     _two_cells(tmp_path)
     (adam,) = [s for s in standings(_cells(tmp_path)) if s.algorithm == "adam"]
-    assert adam.constant == (1.0,) * 5
+    assert adam.constant == (2, *(1.0,) * 5)
+
+
+def test_one_rate_is_no_tuned_cosine(tmp_path):
+    for rate in (1e-3, 1e-2, 1e-1):
+        _write(tmp_path, "adam", 10, rate, 1.0, 0.5)
+    _write(tmp_path, "adamw-cosine", 10, 1e-3, 1.0, 0.5)
+    assert all(own.scheduled is None for own in standings(_cells(tmp_path)))
 
 
 def test_a_run_is_read_where_its_validation_loss_was_least(tmp_path):

@@ -1,12 +1,12 @@
 r"""Final test losses over those of two bars, each tuned in every cell by itself.
 
-The bars are Adam with a constant learning rate and AdamW with a warm-up and a cosine.
-A method's ratio in a cell is that of median test losses over seeds, and what is told is
-the geometric mean over cells, a ratio above 100 counted as 100. Losses are read at the
-end of a run, or where its own validation loss was least; each way the setting of a
-method that has several is the one with the least validation loss so read. Intervals are
-of bootstrap samples over cells and, within each, over the runs of both; which setting
-was chosen is not drawn again.
+The bars are Adam with a constant learning rate and AdamW with a warm-up and a cosine,
+where each was run with at least three rates. A method's ratio in a cell is that of
+median test losses over seeds, and what is told is the geometric mean over cells, a
+ratio above 100 counted as 100. Losses are read at the end of a run, or where its own
+validation loss was least; each way the setting of a method that has several is the one
+with the least validation loss so read. Intervals are of bootstrap samples over cells
+and, within each, over the runs of both; which setting was chosen is not drawn again.
 """
 
 import math
@@ -18,18 +18,28 @@ from jaxtyping import Float
 
 from qlrstudy.report.groups import Group
 from qlrstudy.report.load import StoredRun
-from qlrstudy.report.profiles import LEAST_LOSS, TUNED, Cell, Method
+from qlrstudy.report.profiles import (
+    FEWEST_RATES,
+    LEAST_LOSS,
+    SCHEDULED,
+    TUNED,
+    Cell,
+    Method,
+)
 from qlrstudy.report.statistics import last_finite
 
-SCHEDULED = "adamw-cosine"
 _SAMPLES = 1000
 _INTERVAL = (2.5, 97.5)
 _LARGEST = math.log(100.0)
 
 
 class Ratio(NamedTuple):
-    """Over a bar: the mean over cells, its 95 % interval, the median and worst cell."""
+    """Over a bar: the mean over cells, its 95 % interval, the median and worst cell.
 
+    `cells` are those that have both the method and the bar.
+    """
+
+    cells: int
     value: float
     low: float
     high: float
@@ -111,7 +121,12 @@ def _logarithms(
 
 
 def _ratio(cells: Sequence[Cell], name: str, bar: str, losses: Losses) -> Ratio | None:
-    both = [cell.methods for cell in cells if {name, bar} <= set(cell.methods)]
+    both = [
+        cell.methods
+        for cell in cells
+        if {name, bar} <= set(cell.methods)
+        and cell.methods[bar].settings >= FEWEST_RATES
+    ]
     if not both:
         return None
     generator = np.random.default_rng(0)
@@ -130,4 +145,4 @@ def _ratio(cells: Sequence[Cell], name: str, bar: str, losses: Losses) -> Ratio 
     means = np.take_along_axis(samples, drawn, axis=1).mean(axis=1)
     low, high = np.percentile(means, _INTERVAL)
     numbers = (values.mean(), low, high, np.median(values), values.max())
-    return Ratio(*[math.exp(number) for number in numbers])
+    return Ratio(len(both), *[math.exp(number) for number in numbers])

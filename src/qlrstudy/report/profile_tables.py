@@ -42,7 +42,7 @@ def ranks(found: Ranking | None) -> Table:
 
 def test_losses(cells: Sequence[profiles.Cell]) -> Table:
     """Final test losses over both bars, for the cells of each kind."""
-    absent = Ratio(*[math.nan] * 5)
+    absent = Ratio(0, *[math.nan] * 5)
     rows = []
     for kind, own in _kinds(cells):
         for standing in standings(own):
@@ -57,8 +57,9 @@ def test_losses(cells: Sequence[profiles.Cell]) -> Table:
                     "yes" if standing.algorithm in KNOW_THE_END else "no",
                     float(standing.settings),
                     float(standing.cells),
-                    *constant,
-                    *scheduled,
+                    *constant[1:],
+                    float(scheduled.cells),
+                    *scheduled[1:],
                     *((ratio or absent).value for ratio in stopped),
                     float(standing.diverged),
                     float(standing.runs),
@@ -78,6 +79,7 @@ def test_losses(cells: Sequence[profiles.Cell]) -> Table:
             "to",
             "median cell",
             "worst cell",
+            "cells with a cosine",
             "over cosine AdamW",
             "from",
             "to",

@@ -31,8 +31,9 @@ from qlrstudy.report.groups import (
 from qlrstudy.report.load import StoredRun
 
 TUNED = "adam"
+SCHEDULED = "adamw-cosine"
 LARGEST_RATIO = 4.0
-_FEWEST_RATES = 3
+FEWEST_RATES = 3
 _PART_OF_BUDGET = 0.75
 _UNDISTURBED = 0.1
 LEAST_LOSS = float(np.finfo(np.float32).eps)
@@ -91,7 +92,7 @@ def cells(found: Sequence[Group]) -> list[Cell]:
         algorithms = by_algorithm(here)
         rates = algorithms.get(TUNED, [])
         if len({dict(group.setting).get("learning_rate") for group in rates}) >= (
-            _FEWEST_RATES
+            FEWEST_RATES
         ):
             adam = min(rates, key=lambda g: final_loss(g, "validation_loss"))
             hardest = min(rates, key=lambda g: final_loss(g, "training_loss"))
@@ -147,6 +148,10 @@ def _cell(
         name: adam if name == TUNED else chosen(same)
         for name, same in algorithms.items()
     }
+    if SCHEDULED in algorithms:  # the other bar, whose rate is chosen as Adam's is
+        picked[SCHEDULED] = min(
+            algorithms[SCHEDULED], key=lambda g: final_loss(g, "validation_loss")
+        )
     methods = {
         name: Method(
             group,

@@ -1,0 +1,135 @@
+"""What a step costs in the cells of `any-batch`, in CPU time, on a busy machine too.
+
+    python benchmarks/any_batch_costs.py [STORE] [--unseen] [--tasks TASK ...]
+
+A run's seconds are those of the wall, to which other work on the machine adds. Here all
+methods of a cell take turns at some hundred steps, one thread each, and the least CPU
+time of each counts. With a store, prints the areas under the performance profiles with
+these costs too, for the steps that its runs took to the target.
+"""
+
+import argparse
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from qlrstudy.cluster.connection import environment
+
+os.environ |= environment(cores=1)
+
+import jax  # noqa: E402 - XLA reads its flags once
+
+from qlrstudy.report import profiles  # noqa: E402
+from qlrstudy.report.groups import groups  # noqa: E402
+from qlrstudy.report.load import load  # noqa: E402
+from qlrstudy.spec import DataOptions, Run  # noqa: E402
+from qlrstudy.studies import STUDIES  # noqa: E402
+from qlrstudy.studies.expand import points  # noqa: E402
+from qlrstudy.training import loops  # noqa: E402
+
+# The others cost what one of these does: a schedule is nothing, an average an addition.
+METHODS = (
+    "adam",
+    "adamqlr",
+    "prodigy",
+    "prodigy-average",
+    "schedule-free-adam",
+    "momo-adam",
+    "muon",
+)
+ROUNDS, ROUND_SECONDS = 7, 0.05
+Key = tuple[str, int, float]  # task, batch size, steps
+
+
+class Turn:
+    """A run under way, and the least CPU time of a step so far."""
+
+    def __init__(self, run: Run, train: Any) -> None:
+        self.loop = loops.loop(run, train)
+        self.carry = self.loop.prepare(self.loop.init())
+        self.step, self.count, self.least = 0, 16, math.inf
+        self.take()
+        self.least = math.inf  # the first steps may cost more
+        self.take()
+        count = max(16, min(int(ROUND_SECONDS / self.least), loops.CAPACITY))
+        self.count = count // 16 * 16
+
+    def take(self) -> None:
+        """Some more steps."""
+        stop = self.step + self.count
+        begin = time.process_time()
+        self.carry, _ = self.loop.advance(self.carry, self.step, stop)
+        seconds = time.process_time() - begin
+        self.step, self.least = stop, min(self.least, seconds / self.count)
+
+
+def measured(options: argparse.Namespace) -> Iterator[tuple[Key, Mapping[str, float]]]:
+    """The CPU seconds of a step of each method, cell by cell."""
+    runs: dict[Key, dict[str, Run]] = {}
+    for cell in STUDIES["any-batch"].cells:
+        wanted = cell.algorithm in METHODS and (cell.unseen or not options.unseen)
+        if wanted and (not options.tasks or cell.task in options.tasks):
+            point = next(points(cell, {}))
+            key = (cell.task, point.run.shape.size, point.run.budget.amount)
+            runs.setdefault(key, {})[cell.algorithm] = point.run
+    for key, own in runs.items():
+        task = next(iter(own.values())).task
+        data = task.load(DataOptions(options.data_dir, partial=True))
+        train = jax.device_put(data.train)
+        turns = {name: Turn(run, train) for name, run in own.items()}
+        for _ in range(ROUNDS):
+            for turn in turns.values():
+                turn.take()
+        yield key, {name: turn.least for name, turn in turns.items()}
+
+
+def areas(store: Path, costs: Mapping[Key, Mapping[str, float]]) -> dict[str, float]:
+    """Under the profiles in steps times these costs, of the methods measured."""
+    timed = []
+    for cell in profiles.cells(groups(load(store).runs)):
+        size = int(dict(cell.shape)["batch_size"])
+        known = costs.get((cell.place.task, size, cell.place.budget.amount), {})
+        methods = {
+            name: method._replace(seconds=method.steps * known[name])
+            for name, method in cell.methods.items()
+            if name in known
+        }
+        if methods:
+            timed.append(cell._replace(methods=methods))
+    ratios = profiles.ratios(timed, "seconds")
+    return {name: profiles.area(own) for name, own in ratios.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("store", nargs="?", type=Path, metavar="STORE")
+    parser.add_argument("--unseen", action="store_true", help="only cells that are so")
+    parser.add_argument("--tasks", nargs="+", metavar="TASK")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR")
+    options = parser.parse_args()
+    print("| cell |", " | ".join(METHODS), "|\n|---|" + "---|" * len(METHODS))
+    costs: dict[Key, Mapping[str, float]] = {}
+    for key, own in measured(options):
+        costs[key] = own
+        over = [own[name] / own["adam"] for name in METHODS]
+        shown = " | ".join(f"{ratio:.2f}" for ratio in over)
+        print(f"| {key[0]}, batch {key[1]} | {shown} |", flush=True)
+    mean = {
+        name: profiles.geometric_mean(
+            [own[name] / own["adam"] for own in costs.values()]
+        )
+        for name in METHODS
+    }
+    print("| geometric mean |", " | ".join(f"{mean[n]:.2f}" for n in METHODS), "|")
+    if options.store is not None:
+        print("\n| method | area, CPU time |\n|---|---|")
+        found = areas(options.store, costs)
+        for name in sorted(found, key=lambda name: -found[name]):
+            print(f"| {name} | {found[name]:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
