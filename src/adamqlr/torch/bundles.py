@@ -56,14 +56,14 @@ class Bundle:
 
     def joined(self, tensors: list[Tensor]) -> Tensor:
         """Tensors like the parameters as one; their own memory if it is only one."""
-        own = [local(tensor) for tensor in tensors]
-        return own[0] if len(own) == 1 else _flatten_dense_tensors(own)
+        alone = len(tensors) == 1
+        return local(tensors[0]) if alone else _flatten_dense_tensors(tensors)
 
     def apart(self, joined: Tensor) -> list[Tensor]:
         """Views of a joined tensor, in the shapes of the parameters' own numbers."""
         if len(self.params) == 1:
             return [joined]
-        return _unflatten_dense_tensors(joined, [local(p) for p in self.params])
+        return _unflatten_dense_tensors(joined, self.params)
 
     def publish(self) -> None:
         """Show what is remembered in each parameter's own state."""
@@ -118,12 +118,13 @@ class Bundles:
             zip(params, groups, states, strict=True)
         ):
             key: Any = place
-            if join and local(param).numel() <= SMALL:
+            # Shares at an offset in what they are views of could not be saved.
+            if join and not is_sharded(param) and param.numel() <= SMALL:
                 known = tuple(
                     (name, None if isinstance(value, Tensor) else value)
                     for name, value in sorted(state.items())
                 )
-                key = id(group), param.dtype, param.device, is_sharded(param), known
+                key = id(group), param.dtype, param.device, known
             alike[key].append(place)
         self.members = [
             Bundle(
@@ -168,8 +169,7 @@ class Bundles:
         """Give the parameters what one tensor for each bundle holds."""
         for bundle, tensor in zip(self.members, joined, strict=True):
             if len(bundle.params) > 1:  # One alone has it already.
-                own = [local(param) for param in bundle.params]
-                torch._foreach_copy_(own, bundle.apart(tensor))
+                torch._foreach_copy_(bundle.params, bundle.apart(tensor))
 
     def publish(self) -> None:
         """Show what is remembered in each parameter's own state."""

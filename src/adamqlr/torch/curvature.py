@@ -151,7 +151,7 @@ def _shortest_probe(point: Point, direction: list[Tensor]) -> Tensor:
     epsilon = max(torch.finfo(dtype).eps for dtype in dtypes)
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)
-    size, length = [square.sqrt() for square in point.agreed(*squares)]
+    size, length = [square.sqrt() for square in point.whole(*squares)]
     shortest = epsilon**0.5 * (size + 0.01 * numbers**0.5)
     return shortest / torch.where(length == 0, 1, length)
 
@@ -173,6 +173,7 @@ class Hessian:
 
     def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
+        point.refuse_shares("Hessian")
         bends = []
         for part, start in zip(point.parts, point.starts, strict=True):
             # Of the attention kernels only this one has second derivatives.

@@ -27,6 +27,7 @@ from adamqlr.torch.objective import (
 )
 from adamqlr.torch.replay import Start, shifted
 from adamqlr.torch.scalars import home, placed, scalar_dtype, wide
+from adamqlr.torch.sharding import drop_gathered, is_sharded, local, sharing_group
 
 Part = Objective | Closure
 
@@ -44,6 +45,7 @@ class Point:
         outputs: the model's, of each part.
         tally: what the means are over.
         home: the device on which scalars are.
+        sharded: whether each process has a share of the parameters only.
         loss: $f(\theta)$.
     """
 
@@ -58,7 +60,8 @@ class Point:
     ):
         self.parts, self.params = tuple(parts), params
         self.starts, self.outputs = starts, outputs
-        self.group = group or _process_group(self.parts[0].model)
+        self.group = group or process_group(self.parts[0].model, params)
+        self.sharded = any(map(is_sharded, params))
         self.home = home(params)
         tallies = [p.tally(v) for p, v in zip(self.parts, losses, strict=True)]
         counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]
@@ -90,6 +93,21 @@ class Point:
         own = wide(torch.stack([s.detach().to(self.home) for s in scalars]))
         processes = 1 if self.group is None else self.group.size()
         return list(self._gathered(own) / processes)
+
+    def whole(self, *products: Tensor) -> list[Tensor]:
+        """Inner products of this process's numbers as those of all parameters."""
+        if self.sharded:
+            own = torch.stack([product.to(self.home) for product in products])
+            return list(self._gathered(own))
+        return self.agreed(*products)
+
+    def refuse_shares(self, asking: str) -> None:
+        """Refuse a derivative for which parameters must be whole."""
+        if self.sharded:
+            raise ValueError(
+                f"{asking} needs whole parameters, and fully_shard has left each "
+                "process a share: use Probe(), the default"
+            )
 
     def batch(self) -> Batch:
         """What the likelihood says about the whole batch."""
@@ -128,7 +146,9 @@ class Point:
     def outputs_at(self, direction: list[Tensor], distance: Tensor) -> list[Any]:
         r"""The outputs at $\theta - h d$, of each part."""
         with shifted(self.params, direction, distance):
-            return self._replayed(self.parts)
+            outputs = self._replayed(self.parts)
+        drop_gathered(self.parts[0].model)
+        return outputs
 
     def _replayed(self, parts: Iterable[Part]) -> list[Any]:
         outputs = []
@@ -170,7 +190,7 @@ def gradient(
     r"""Fill the parameters' `grad` with $\nabla f$ and keep what a look needs."""
     starts, outputs, losses = [], [], []
     # Processes must agree on it before they know each other's examples.
-    scale, alone = 1.0, _process_group(objective.parts[0].model) is None
+    scale, alone = 1.0, process_group(objective.parts[0].model, params) is None
     for number, part in enumerate(objective.parts):
         last = number == len(objective.parts) - 1
         starts.append(Start(part.model))
@@ -195,7 +215,8 @@ def gradient(
     processes = 1 if point.group is None else point.group.size()
     factor = processes * scale / at_least_something(point.tally.total)
     if isinstance(factor, Tensor) or factor != 1:
-        torch._foreach_mul_([p.grad for p in params if p.grad is not None], factor)
+        grads = [local(param.grad) for param in params if param.grad is not None]
+        torch._foreach_mul_(grads, factor)
     return point
 
 
@@ -236,9 +257,12 @@ def _distributed(model: nn.Module | None) -> DistributedDataParallel | None:
     return inner if isinstance(inner, DistributedDataParallel) else None
 
 
-def _process_group(model: nn.Module | None) -> torch.distributed.ProcessGroup | None:
+def process_group(
+    model: nn.Module | None, params: list[Tensor]
+) -> torch.distributed.ProcessGroup | None:
+    """The processes that make a step together; `None` if this one is alone."""
     wrapper = _distributed(model)
-    return None if wrapper is None else wrapper.process_group
+    return sharing_group(params) if wrapper is None else wrapper.process_group
 
 
 def _synchronised(

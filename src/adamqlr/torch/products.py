@@ -21,6 +21,7 @@ _WITHOUT_FORWARD_MODE: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()
 
 def tangents(asking: str, point: Point, direction: list[Tensor]) -> list[Any]:
     """$Jd$ of each part, with the step's own dropout masks and buffers."""
+    point.refuse_shares(asking)
     # Of the attention kernels only this one has derivatives of every kind.
     with sdpa_kernel(SDPBackend.MATH):
         return [

@@ -7,6 +7,7 @@ Here they are measured and moved; `adamqlr.step` has the method.
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
@@ -33,10 +34,11 @@ from adamqlr.torch.curvature import Curvature, Probe
 from adamqlr.torch.directions import ELEMENTWISE, Direction, count_in_numbers
 from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.passes import Doubts
-from adamqlr.torch.point import Point, gradient
+from adamqlr.torch.point import Point, bare, gradient
 from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
-from adamqlr.torch.scalars import inner_product, placed, scalar_dtype
+from adamqlr.torch.scalars import inner_product, norms, placed, scalar_dtype
+from adamqlr.torch.sharding import drop_gathered, refuse_other_shares
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Hook = Callable[[list[Tensor]], Any]
@@ -109,6 +111,7 @@ class QLR(torch.optim.Optimizer):
         self._info: StepInfo | None = None
         self._recorder: Recorder | None = None
         self._bundles: Bundles | None = None
+        self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         own = {"lr": lr, "weight_decay": weight_decay, "l2": l2} | memory.begin(rule)
         super().__init__(params, own | options)  # type: ignore[arg-type]
         refuse_learning_rate(type(self).__name__, self.param_groups)
@@ -117,7 +120,8 @@ class QLR(torch.optim.Optimizer):
         """All but the watched model: a copy is to be told its own, by `watch`."""
         names = ("direction", "curvature", "rule", "clip", "_info")
         own = {name: vars(self)[name] for name in names}
-        return super().__getstate__() | own | {"_recorder": None, "_bundles": None}
+        own |= {"_recorder": None, "_bundles": None, "_models": weakref.WeakSet()}
+        return super().__getstate__() | own
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; what the method remembers is that of all groups."""
@@ -169,10 +173,18 @@ class QLR(torch.optim.Optimizer):
         Nothing happens where the rule has no average.
         """
         averaging.put_in_place(self.state)
+        self._drop_gathered()
 
     def train(self) -> None:
         """Put the parameters that are trained back, if `eval()` was called."""
-        averaging.take_back(self.state)
+        if averaging.is_in_place(self.state):
+            averaging.take_back(self.state)
+            self._drop_gathered()
+
+    def _drop_gathered(self) -> None:
+        recorded = None if self._recorder is None else self._recorder.model
+        for model in {*self._models, recorded}:
+            drop_gathered(model)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
@@ -233,6 +245,8 @@ class QLR(torch.optim.Optimizer):
                 may be a function that does both, as that of other optimisers.
         """
         refuse_scaled_gradients(self)
+        if closure is None and self._is_asked_for_states():
+            return self._begin_states()
         taken = self._taken(closure)
         with self._unrecorded():
             return self._stepped(*taken)
@@ -248,21 +262,22 @@ class QLR(torch.optim.Optimizer):
                 makes their slope that of the loss.
             doubts: about such gradients, the `Doubts` that there are.
         """
+        self._meet(point)
         params, remembered = point.params, memory.recall(self.param_groups, point.home)
         bundles = self._bundled(params)
         weights = bundles.joined(params)
         grads, updates = self._updates(bundles, params, weights)
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]
-        norms = point.agreed(*[inner_product(tensors, tensors) for tensors in made_of])
+        squares = point.whole(*[inner_product(part, part) for part in made_of])
         due = method.is_due(self.rule, remembered)
-        sound, due = self._asked(torch.stack([point.loss, *norms]), due, doubts)
+        sound, due = self._asked(torch.stack([point.loss, *squares]), due, doubts)
         if not sound:
             point.restore_buffers()
         along = self._directions(bundles, weights, updates) if sound else updates
         lr = _evened_out(bundles, along)
         products = inner_product(grads, along), inner_product(along, along)
-        slope, square_norm = point.agreed(*products)
+        slope, square_norm = point.whole(*products)
         if self.direction not in ELEMENTWISE:  # These are finite if gradients are.
             sound = sound and bool(square_norm.isfinite())
         if stretch is None:
@@ -297,6 +312,7 @@ class QLR(torch.optim.Optimizer):
         if sound:
             move(weights, along, self._info.step_size)
             bundles.write(weights)
+            drop_gathered(point.parts[0].model)
             self._average(bundles, weights, along, learnt)
         memory.keep(self.param_groups, learnt)
         return point.loss.to(params[0].device, scalar_dtype(params))
@@ -374,6 +390,36 @@ class QLR(torch.optim.Optimizer):
             join = self.direction in ELEMENTWISE
             self._bundles = Bundles(params, groups, states, join)
         return self._bundles
+
+    def _meet(self, point: Point) -> None:
+        """Refuse a model, when it is first seen, that a step would get wrong."""
+        model = point.parts[0].model
+        if model is None:
+            refuse_other_shares(None, point.params, whole=False)
+        elif model not in self._models:
+            whole = self.direction not in ELEMENTWISE
+            refuse_other_shares(bare(model), point.params, whole)
+            self._models.add(model)
+
+    def _is_asked_for_states(self) -> bool:
+        """Whether this is how torch.distributed.checkpoint has a first step made."""
+        if self.state or any(group["lr"] != 0 for group in self.param_groups):
+            return False
+        grads = [param.grad for param in self._trained() if param.grad is not None]
+        return bool(grads) and not bool(norms(grads).any())
+
+    def _begin_states(self) -> Tensor:
+        """Have all the memory of a first step, for a checkpoint to be loaded into."""
+        params = [param for param in self._trained() if param.grad is not None]
+        bundles = self._bundled(params)
+        weights = bundles.joined(params)
+        _, updates = self._updates(bundles, params, weights)
+        along = self._directions(bundles, weights, updates)
+        if self.rule.average is not None:
+            states = [bundle.state for bundle in bundles.members]
+            averaging.update(states, weights, along, torch.zeros(()))
+        bundles.publish()
+        return torch.zeros(())
 
     def _updates(
         self, bundles: Bundles, params: list[Tensor], weights: list[Tensor]

@@ -45,6 +45,7 @@ from adamqlr.torch.passes import (
 from adamqlr.torch.point import Point, refuse_no_gradients
 from adamqlr.torch.replay import Start
 from adamqlr.torch.scalars import inner_product, norms, wide
+from adamqlr.torch.sharding import local
 
 
 class Recorder:
@@ -131,8 +132,9 @@ class Recorder:
         parts, starts, outputs, agreements = map(list, zip(*reached, strict=True))
         losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
         point = Point(parts, params, starts, outputs, losses, self._group)
-        grads = [param.grad for param in params if param.grad is not None]
-        now = norms(grads)
+        grads = [local(param.grad) for param in params if param.grad is not None]
+        sums = torch.cat([then.to(point.home), norms(grads).to(point.home)])
+        then, now = torch.stack(point.whole(*sums)).chunk(2)
         shrunk = torch.where(now == 0, 1, then / now)
         shrunk[1] = shrunk[1].sqrt()  # of squares
         processes = 1 if point.group is None else point.group.size()

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from adamqlr.torch.sharding import gathered_types, is_sharded, local
+
 
 class Start:
     """What an evaluation of `model` starts from: random state, buffers, autocast.
@@ -27,6 +29,7 @@ class Start:
         kinds = {"cpu", *[tensor.device.type for tensor in tensors]} - {"meta"}
         self.casts = {kind: _autocast_dtype(kind) for kind in sorted(kinds)}
         self.computed = {dtype for dtype in self.casts.values() if dtype is not None}
+        self.computed |= gathered_types(model)
         self.devices = sorted(
             {t.device for t in tensors if t.device.type not in ("cpu", "meta")}, key=str
         )
@@ -103,22 +106,31 @@ def shifted(
 
     The parameters stay the objects that compiled and wrapped models, hooks and custom
     kernels know; what they hold is exchanged, which spares a copy there and one back.
+    Of shares, which are gathered from where they are, the numbers are.
     """
     with torch.no_grad():
-        kept = [param.data for param in params]
+        exchange = _copy if any(map(is_sharded, params)) else _exchange
+        kept = [local(param.data) for param in params]
         there = torch._foreach_mul(direction, -distance)
         torch._foreach_add_(there, kept)
+        if exchange is _copy:
+            kept = [tensor.clone() for tensor in kept]
         try:
-            _exchange(params, list(there))
+            exchange(params, list(there))
             yield
         finally:
-            _exchange(params, kept)
+            exchange(params, kept)
 
 
 def _exchange(params: list[Tensor], contents: list[Tensor]) -> None:
     for param, content in zip(params, contents, strict=True):
         param.data = content
     # Autocast keeps copies of the parameters, which it believes not to change.
+    torch.clear_autocast_cache()
+
+
+def _copy(params: list[Tensor], contents: list[Tensor]) -> None:
+    torch._foreach_copy_([local(param) for param in params], contents)
     torch.clear_autocast_cache()
 
 

@@ -16,6 +16,7 @@ from torch._utils import _flatten_dense_tensors
 
 from adamqlr import rules
 from adamqlr.rules import Scalar
+from adamqlr.torch.sharding import local
 
 rules.where.register(torch.Tensor, torch.where)
 
@@ -49,7 +50,10 @@ def wide(value: Tensor) -> Tensor:
 
 
 def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
-    """Sum of products over two lists, in `scalar_dtype` also for bfloat16 tensors."""
+    """Sum of products over two lists, in `scalar_dtype` also for bfloat16 tensors.
+
+    Of tensors that are shared with other processes, of this one's numbers.
+    """
     dtype, device = scalar_dtype(a), home(a)
     pairs = zip(*_joined_alike(a, b), strict=True)
     products = [
@@ -75,9 +79,10 @@ def norms(tensors: list[Tensor]) -> Tensor:
 
 
 def _joined_alike(*lists: list[Tensor]) -> list[list[Tensor]]:
-    """The same numbers of each list in few tensors: small ones of a kind are joined."""
+    """This process's numbers of each list in few tensors: small ones are joined."""
+    own = [[local(tensor) for tensor in tensors] for tensors in lists]
     large, small = [], defaultdict(list)
-    for place, tensor in enumerate(lists[0]):
+    for place, tensor in enumerate(own[0]):
         if tensor.numel() > SMALL:
             large.append(place)
         else:
@@ -85,5 +90,5 @@ def _joined_alike(*lists: list[Tensor]) -> list[list[Tensor]]:
     return [
         [tensors[place] for place in large]
         + [_flatten_dense_tensors([tensors[p] for p in ps]) for ps in small.values()]
-        for tensors in lists
+        for tensors in own
     ]

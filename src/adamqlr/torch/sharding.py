@@ -1,10 +1,12 @@
 """Tensors of which each process has a share, as `fully_shard` makes them."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
+import torch
 import torch.distributed
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def is_sharded(tensor: Tensor) -> bool:
@@ -15,8 +17,11 @@ def is_sharded(tensor: Tensor) -> bool:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The numbers that are in this process, which share the tensor's memory."""
-    return tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    """The numbers that are in this process, in the tensor's own memory."""
+    if not is_sharded(tensor):
+        return tensor
+    share: Any = tensor.detach()
+    return share.to_local()
 
 
 def share_like(numbers: Tensor, param: Tensor) -> Tensor:
@@ -37,4 +42,76 @@ def share_like(numbers: Tensor, param: Tensor) -> Tensor:
 def sharing_group(params: list[Tensor]) -> torch.distributed.ProcessGroup | None:
     """The processes that have shares of the parameters; `None` if nobody else has."""
     sharded: list[Any] = [param for param in params if is_sharded(param)]
-    return sharded[0].device_mesh.get_group() if sharded else None
+    if not sharded:
+        return None
+    axes = max(param.device_mesh.ndim for param in sharded)
+    if axes > 1:
+        raise ValueError(
+            f"parameters are sharded over a mesh of {axes} axes (hybrid or tensor "
+            "parallel), which is not supported: use fully_shard with a mesh of one"
+        )
+    return sharded[0].device_mesh.get_group()
+
+
+def sharded_modules(model: nn.Module | None) -> Iterator[Any]:
+    """The modules inside a model, itself among them, that `fully_shard` was given."""
+    module = sys.modules.get("torch.distributed.fsdp")
+    if model is None or module is None:
+        return
+    for inner in model.modules():
+        if isinstance(inner, module.FSDPModule):
+            yield inner
+
+
+def gathered_types(model: nn.Module | None) -> set[torch.dtype]:
+    """Types in which a mixed-precision policy has parameters computed with."""
+    policies = [m._get_fsdp_state()._mp_policy for m in sharded_modules(model)]
+    return {policy.param_dtype for policy in policies} - {None}
+
+
+def drop_gathered(model: nn.Module | None) -> None:
+    """Let the next forward pass gather parameters anew: the shares have changed."""
+    for module in sharded_modules(model):
+        module.reshard()
+
+
+def refuse_other_shares(
+    model: nn.Module | None, params: list[Tensor], whole: bool
+) -> None:
+    """Refuse parameters that are spread over processes in a way that is not known.
+
+    Args:
+        model: that they are of; `None` for a plain closure, which shows none.
+        params: that are trained.
+        whole: whether their direction is made of whole tensors.
+    """
+    if any(vars(param).get("_fsdp_flattened", False) for param in params):
+        raise ValueError(
+            "parameters are sharded by FullyShardedDataParallel (FSDP1), which is not "
+            "supported: shard the model by torch.distributed.fsdp.fully_shard (FSDP2)"
+        )
+    if any("ds_id" in vars(param) for param in params):
+        raise ValueError(
+            "parameters are sharded by DeepSpeed's ZeRO, which is not supported: shard "
+            "the model by torch.distributed.fsdp.fully_shard (FSDP2)"
+        )
+    sharded: list[Any] = [param for param in params if is_sharded(param)]
+    if not sharded:
+        return
+    if model not in sharded_modules(model):
+        raise ValueError(
+            "parameters are sharded, but not by fully_shard of "
+            f"{type(model).__name__}: tensor parallel is not supported; with FSDP2 "
+            "give watch or Objective the outermost module that fully_shard was given"
+        )
+    if whole:
+        raise ValueError(
+            "a direction of your own would be made of each process's share of a tensor "
+            "by itself: with fully_shard use AdamQLR or SGDQLR"
+        )
+    if len(sharded) < len(params):
+        raise ValueError(
+            f"{len(params) - len(sharded)} of {len(params)} parameters are not sharded "
+            "(ignored_params of fully_shard), whose gradients nobody sums: shard them "
+            "too, or freeze them"
+        )
