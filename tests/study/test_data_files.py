@@ -179,7 +179,7 @@ def test_list_counts_files_without_reading_them(tmp_path):
 
 
 def test_unknown_set_is_refused_with_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match="called mnist: uci-energy"):
+    with pytest.raises(ValueError, match="one of uci-energy, .* got 'mnist'"):
         verify_sets(["mnist"], DataOptions(tmp_path))
 
 
