@@ -6,6 +6,9 @@ os.environ["XLA_FLAGS"] = " ".join(
 )
 # Workers share the cores: more threads than one each would wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Some virtual machines announce AMX and end a process that uses it, as torch does for
+# products in bfloat16.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import jax  # noqa: E402 - reads the flags when it is loaded
 import pytest  # noqa: E402
