@@ -92,7 +92,7 @@ def test_kfac_refuses_weights_it_has_no_kronecker_block_for():
 
 def test_the_papers_hyperparameters_are_known_settings():
     known = 0
-    titles = {algorithm.title: algorithm for algorithm in ALGORITHMS.values()}
+    titles = {theirs: ALGORITHMS[name] for name, theirs in paper.TITLES.items()}
     tasks = {scales["paper"].title: scales["paper"] for scales in TASKS.values()}
     for row in paper.table("hyperparameters"):
         algorithm, task = titles.get(row["algorithm"]), tasks[row["dataset"]]

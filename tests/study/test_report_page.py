@@ -89,7 +89,7 @@ def test_toggling_an_algorithm_draws_or_removes_it(open_page):
     page = open_page("small", ENERGY)
     curves = page.locator(f"{CHART} path.curve")
     expect(curves).to_have_count(2)
-    toggle = page.get_by_role("button", name="AdamQLR", exact=True)
+    toggle = page.get_by_role("button", name="AdamQLR-paper, tuned", exact=True)
     expect(toggle).to_have_attribute("aria-pressed", "true")
     toggle.press("Enter")
     expect(toggle).to_have_attribute("aria-pressed", "false")

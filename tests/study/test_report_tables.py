@@ -3,13 +3,15 @@
 import csv
 import io
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.report import render, styles
+from qlrstudy.report import latex, render, styles
 from qlrstudy.report.comparison import (
     Compared,
     comparisons,
@@ -40,7 +42,7 @@ def tables(tmp_path_factory) -> dict[str, Table]:
     "name", [path.name for path in sorted(EXPECTED.glob("*.*"))] or ["none"]
 )
 def test_tables_are_as_they_were(tables, name):
-    make = {"md": render.markdown, "tex": render.latex, "csv": render.comma_separated}
+    make = {"md": render.markdown, "tex": latex.latex, "csv": render.comma_separated}
     stem, kind = name.split(".")
     assert make[kind](tables[stem]) == (EXPECTED / name).read_text()
 
@@ -53,7 +55,10 @@ def test_what_is_missing_is_said(tables):
     )
     lacking = " ".join(tables["epoch-constrained"].missing)
     assert "UCI Energy: no runs of SGD Minimal" in lacking
-    assert "AdamQLR (Untuned)" not in lacking.split("Fashion-MNIST")[1].split("SVHN")[0]
+    assert (
+        "AdamQLR-paper, untuned"
+        not in lacking.split("Fashion-MNIST")[1].split("SVHN")[0]
+    )
 
 
 def test_text_of_a_store_stays_text():
@@ -66,11 +71,30 @@ def test_text_of_a_store_stays_text():
         for line in markdown.split("\n")[2:6]
         if line
     )
-    latex = render.latex(table)
-    assert r"\input" not in latex and r"\textbackslash{}input\{" in latex
+    written = latex.latex(table)
+    assert r"\input" not in written and r"\textbackslash{}input\{" in written
     rows = list(csv.reader(io.StringIO(render.comma_separated(table))))
     assert rows[1] == [hostile]
     assert rows[2] == ["'=cmd"]
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex")
+def test_latex_compiles_and_fits_its_pages(tables, tmp_path):
+    made = [latex.latex(table) for table in tables.values() if table.rows]
+    begin = [r"\documentclass[a4paper]{article}", latex.PREAMBLE, r"\begin{document}"]
+    text = "\n".join([*begin, *made, r"\end{document}"])
+    (tmp_path / "tables.tex").write_text(text, "utf-8")
+    for _ in range(3):  # longtable settles its columns from run to run
+        done = subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        assert done.returncode == 0, done.stdout[-2000:]
+    wide = re.findall(r"Overfull \\hbox \((\d+)", done.stdout)
+    assert all(int(points) < 10 for points in wide), wide
 
 
 def test_apart_is_in_combined_errors():
@@ -150,7 +174,7 @@ def test_every_explanation_points_at_a_heading():
 
 def test_the_report_knows_titles_and_budgets_as_the_study_does():
     for name, algorithm in ALGORITHMS.items():
-        assert styles.algorithm_title(name) == algorithm.title
+        assert styles.algorithm_title(name, "stored") == algorithm.title
     for name, scales in TASKS.items():
         assert styles.task_title(name) == scales["paper"].title
         title = scales["paper"].title

@@ -103,7 +103,7 @@ def _evaluate_the_average(inner: Stepper) -> Stepper:
 
 ADAMQLR_TUNED = optax_algorithm(
     "adamqlr-tuned",
-    "AdamQLR",
+    "AdamQLR-paper, tuned",
     _adamqlr,
     batch=qlr_batch,
     defaults=_UNTUNED | {"rescale": 1.0},
@@ -113,7 +113,7 @@ ADAMQLR_TUNED = optax_algorithm(
 
 ADAMQLR_UNTUNED = optax_algorithm(
     "adamqlr-untuned",
-    "AdamQLR (Untuned)",
+    "AdamQLR-paper, untuned",
     _adamqlr,
     batch=qlr_batch,
     defaults=_UNTUNED | {"rescale": 1.0},
@@ -122,7 +122,7 @@ ADAMQLR_UNTUNED = optax_algorithm(
 
 ADAMQLR_HESSIAN = optax_algorithm(
     "adamqlr-hessian",
-    "AdamQLR (Hessian)",
+    "AdamQLR-paper, Hessian",
     _hessian,
     batch=qlr_batch,
     defaults=_UNTUNED | {"rescale": 1.0},
@@ -132,7 +132,7 @@ ADAMQLR_HESSIAN = optax_algorithm(
 
 ADAMQLR_UNDAMPED = optax_algorithm(
     "adamqlr-undamped",
-    "AdamQLR (Undamped)",
+    "AdamQLR-paper, undamped",
     _undamped,
     batch=qlr_batch,
     defaults={"rescale": 1.0},
@@ -151,7 +151,7 @@ SGDQLR = optax_algorithm(
 
 ADAMQLR = optax_algorithm(
     "adamqlr",
-    "AdamQLR (library defaults)",
+    "AdamQLR",
     _library,
     batch=adam_batch,
     defaults={},

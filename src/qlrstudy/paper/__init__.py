@@ -36,12 +36,25 @@ _SETTINGS = {
     "damping_increase_factor": "damping_increase",
 }
 
-# Where the table has its own title for an algorithm on a task.
-_TITLES = {
-    ("Rosenbrock", "SGD Minimal"): "GD Minimal",
-    ("Rosenbrock", "SGD Full"): "GD Full",
-    ("Rosenbrock", "AdamQLR"): "AdamQLR (Tuned, Hessian)",
-    ("Rosenbrock", "AdamQLR (Untuned)"): "AdamQLR (Untuned, Hessian)",
+# What the tables call our algorithms; all others are not the paper's.
+TITLES = {
+    "sgd-minimal": "SGD Minimal",
+    "sgd-full": "SGD Full",
+    "adam": "Adam",
+    "adam-untuned": "Adam (Untuned)",
+    "kfac": "K-FAC",
+    "kfac-untuned": "K-FAC (Untuned)",
+    "adamqlr-tuned": "AdamQLR",
+    "adamqlr-untuned": "AdamQLR (Untuned)",
+    "adamqlr-hessian": "AdamQLR (Hessian)",
+    "adamqlr-undamped": "AdamQLR (Undamped)",
+}
+# Where a table has its own title for one of these on a task.
+_OWN_TITLES = {
+    ("Rosenbrock", "sgd-minimal"): "GD Minimal",
+    ("Rosenbrock", "sgd-full"): "GD Full",
+    ("Rosenbrock", "adamqlr-tuned"): "AdamQLR (Tuned, Hessian)",
+    ("Rosenbrock", "adamqlr-untuned"): "AdamQLR (Untuned, Hessian)",
 }
 
 
@@ -55,7 +68,7 @@ class Titled(Protocol):
 
     @property
     def title(self) -> str:
-        """In the paper's tables."""
+        """In words; of a task, as the paper's tables have it."""
         ...
 
 
@@ -71,7 +84,8 @@ def hyperparameters(task: Titled, algorithm: Titled) -> dict[str, float]:
     Raises:
         ValueError: the paper has none for this task and algorithm.
     """
-    title = _TITLES.get((task.title, algorithm.title), algorithm.title)
+    title = TITLES.get(algorithm.name)
+    title = _OWN_TITLES.get((task.title, algorithm.name), title)
     for row in table("hyperparameters"):
         if (row["dataset"], row["algorithm"]) == (task.title, title):
             return {
@@ -92,8 +106,9 @@ def result(
 
     Empty where the paper has no such row.
     """
+    wanted = task.title, TITLES.get(algorithm.name)
     for row in table(study):
-        if (row["dataset"], row["algorithm"]) == (task.title, algorithm.title):
+        if (row["dataset"], row["algorithm"]) == wanted:
             numbers = {name: row[name] for name in list(row)[2:]}
             return {name: float(text) for name, text in numbers.items() if text}
     return {}

@@ -38,7 +38,7 @@ class StoredRun:
     Args:
         name: of its directory.
         task: its name, and below that of the algorithm.
-        titles: of the task and the algorithm.
+        titles: of the task, and of the algorithm as it is called today.
         scale: of the task.
         hyperparameters: the batch's shape among them.
         budget: how long it was to train.
@@ -284,7 +284,7 @@ def _fields(content: Manifest) -> dict[str, Any]:
         "algorithm": algorithm,
         "titles": (
             titles.task if titles else task_title(task),
-            titles.algorithm if titles else algorithm_title(algorithm),
+            algorithm_title(algorithm, titles.algorithm if titles else algorithm),
         ),
         "scale": content.scale,
         "hyperparameters": content.hyperparameters,

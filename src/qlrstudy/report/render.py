@@ -1,4 +1,4 @@
-"""Tables as Markdown, as LaTeX with booktabs, and as CSV; all text is escaped."""
+"""Tables as Markdown and as CSV, and cells as people read them; text is escaped."""
 
 import csv
 import io
@@ -9,24 +9,6 @@ from qlrstudy.report.comparison import Compared
 from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.tables import Cell, Table
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "ε": r"$\varepsilon$",
-    "–": "--",
-    "∞": r"$\infty$",
-}
 _MARKDOWN = {c: f"\\{c}" for c in "\\|*_`[]#"} | {
     "<": "&lt;",
     ">": "&gt;",
@@ -36,44 +18,17 @@ _MARKDOWN = {c: f"\\{c}" for c in "\\|*_`[]#"} | {
 
 def markdown(table: Table) -> str:
     """With its title, note, and what is missing."""
-    lines = [f"## {_escaped(table.title, _MARKDOWN)}", ""]
+    lines = [f"## {escaped(table.title)}", ""]
     if table.rows:
-        lines.append(_row(_escaped(name, _MARKDOWN) for name in table.header))
+        lines.append(_row(escaped(name) for name in table.header))
         lines.append("|" + "---|" * len(table.header))
-        lines += [
-            _row(_escaped(text(cell), _MARKDOWN) for cell in row) for row in table.rows
-        ]
+        lines += [_row(escaped(text(cell)) for cell in row) for row in table.rows]
         lines.append("")
     if table.note:
-        lines += [_escaped(table.note, _MARKDOWN), ""]
+        lines += [escaped(table.note), ""]
     if table.missing:
         lines += ["Missing:", ""]
-        lines += [f"- {_escaped(line, _MARKDOWN)}" for line in table.missing] + [""]
-    return "\n".join(lines)
-
-
-def latex(table: Table) -> str:
-    """A float to be read by a paper's own source; needs the package booktabs."""
-    columns = "l" * len(table.header)
-    lines = [
-        *[f"% missing: {' '.join(line.split())}" for line in table.missing],
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{_escaped(table.title, _LATEX)}}}",
-        rf"  \label{{tab:{table.name}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
-        r"    \toprule",
-        _latex_row(_escaped(name, _LATEX) for name in table.header),
-        r"    \midrule",
-        *[
-            _latex_row(_escaped(text(cell), _LATEX) for cell in row)
-            for row in table.rows
-        ],
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table}",
-        "",
-    ]
+        lines += [f"- {escaped(line)}" for line in table.missing] + [""]
     return "\n".join(lines)
 
 
@@ -112,7 +67,7 @@ def text(cell: Cell) -> str:
 
 def escaped(found: str) -> str:
     """Any text, for Markdown."""
-    return _escaped(found, _MARKDOWN)
+    return "".join(_MARKDOWN.get(mark, mark) for mark in _one_line(found))
 
 
 def number(value: float) -> str:
@@ -179,17 +134,9 @@ def _plain(value: object) -> str:
     return f"'{found}" if found[:1] in ("=", "+", "-", "@", "\t", "\r") else found
 
 
-def _escaped(found: str, marks: dict[str, str]) -> str:
-    return "".join(marks.get(character, character) for character in _one_line(found))
-
-
 def _one_line(found: str) -> str:
     return " ".join(found.split())
 
 
 def _row(cells: Iterator[str]) -> str:
     return "| " + " | ".join(cells) + " |"
-
-
-def _latex_row(cells: Iterator[str]) -> str:
-    return "    " + " & ".join(cells) + r" \\"

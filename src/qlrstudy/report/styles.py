@@ -90,12 +90,12 @@ ALGORITHMS = {
     "kfac-untuned": Style("K-FAC (Untuned)", GREEN, _DASHED, "v"),
     "kfac-unadaptive": Style("K-FAC (Unadaptive)", GREEN, _DOTTED, "<"),
     "baydin-sgd": Style("Baydin SGD", GREY, _MIXED, ">"),
-    "adamqlr-tuned": Style("AdamQLR", VERMILLION, _SOLID, "o"),
-    "adamqlr-untuned": Style("AdamQLR (Untuned)", ORANGE, _DASHED, "o"),
-    "adamqlr-hessian": Style("AdamQLR (Hessian)", PURPLE, _DOTTED, "h"),
-    "adamqlr-undamped": Style("AdamQLR (Undamped)", PURPLE, _MIXED, "p"),
+    "adamqlr-tuned": Style("AdamQLR-paper, tuned", VERMILLION, _SOLID, "o"),
+    "adamqlr-untuned": Style("AdamQLR-paper, untuned", ORANGE, _DASHED, "o"),
+    "adamqlr-hessian": Style("AdamQLR-paper, Hessian", PURPLE, _DOTTED, "h"),
+    "adamqlr-undamped": Style("AdamQLR-paper, undamped", PURPLE, _MIXED, "p"),
     "sgdqlr": Style("SGD-QLR", VERMILLION, _DOTTED, "D"),
-    "adamqlr": Style("AdamQLR (library defaults)", VERMILLION, _MIXED, "*"),
+    "adamqlr": Style("AdamQLR", VERMILLION, _MIXED, "*"),
     "adamqlr-quarter": Style("AdamQLR (quarter probe)", ORANGE, _DOTTED, "P"),
     "adamw-cosine": Style("AdamW (cosine)", BLUE, _MIXED, "X"),
     "prodigy": Style("Prodigy", OLIVE, _SOLID, "D"),
@@ -149,9 +149,9 @@ def style(algorithm: str) -> Style:
     )
 
 
-def algorithm_title(name: str) -> str:
-    """What to call an algorithm where a store does not say."""
-    return style(name).title
+def algorithm_title(name: str, stored: str) -> str:
+    """What to call an algorithm; a store's own word is for those not known here."""
+    return ALGORITHMS[name].title if name in ALGORITHMS else stored
 
 
 def task_title(name: str) -> str:

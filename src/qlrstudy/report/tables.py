@@ -15,6 +15,7 @@ from qlrstudy.report.comparison import (
 )
 from qlrstudy.report.groups import Group, Section
 from qlrstudy.report.statistics import LOSSES, Estimate
+from qlrstudy.report.styles import style
 from qlrstudy.report.sweeps import Sweep
 
 Cell = str | float | Estimate | Compared | None
@@ -151,11 +152,11 @@ def search_spaces(found: Sequence[Group]) -> Table:
     missing = []
     if silent:
         missing.append(
-            f"runs of {', '.join(silent)} do not say where they are tuned; they are "
+            f"runs of {'; '.join(silent)} do not say where they are tuned; they are "
             "from before that was stored"
         )
     untuned = [g.title for g in found if g.runs[0].search == {}]
-    note = ", ".join(dict.fromkeys(untuned))
+    note = "; ".join(dict.fromkeys(untuned))
     return Table(
         "search-spaces",
         "Search spaces",
@@ -219,15 +220,18 @@ def _shown(both: Compared) -> Cell:
 
 
 def _lacking(study: Study, groups: Sequence[Group]) -> Iterator[str]:
-    have = {tuple(named.title for named in titled(group)) for group in groups}
+    have = {
+        (titled(group)[0].title, paper.TITLES.get(group.algorithm)) for group in groups
+    }
+    ours = {theirs: style(name).title for name, theirs in paper.TITLES.items()}
     rows = paper.table(study.name)
-    lacking = [(row["dataset"], row["algorithm"]) for row in rows]
-    lacking = [pair for pair in lacking if pair not in have]
+    pairs = [(row["dataset"], row["algorithm"]) for row in rows]
+    lacking = [(task, ours[name]) for task, name in pairs if (task, name) not in have]
     if len(lacking) == len(rows):
         yield f"no runs of the paper's tasks with its budget in {study.unit}"
         return
     for task in dict.fromkeys(task for task, _ in lacking):
-        names = ", ".join(algorithm for t, algorithm in lacking if t == task)
+        names = "; ".join(algorithm for t, algorithm in lacking if t == task)
         yield f"{task}: no runs of {names}"
 
 

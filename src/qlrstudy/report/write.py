@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from qlrstudy.report import figures, page, render
+from qlrstudy.report import figures, latex, page, render
 from qlrstudy.report.contents import Contents, Watch, contents
 from qlrstudy.report.tables import Table
 
@@ -75,7 +75,7 @@ def _write_tables(found: Contents, directory: Path) -> None:
 def _write_table(table: Table, folder: Path) -> None:
     (folder / f"{table.name}.md").write_text(render.markdown(table), "utf-8")
     if table.rows:
-        (folder / f"{table.name}.tex").write_text(render.latex(table), "utf-8")
+        (folder / f"{table.name}.tex").write_text(latex.latex(table), "utf-8")
         csv = render.comma_separated(table)
         (folder / f"{table.name}.csv").write_text(csv, "utf-8")
 

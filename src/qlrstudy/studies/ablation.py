@@ -20,13 +20,13 @@ def _reprise(name: str, title: str, added: str) -> Study:
 
 DAMPING = _ablation(
     "damping",
-    "AdamQLR with and without damping",
+    "AdamQLR-paper with and without damping",
     _IMAGES,
     ("adam", "adamqlr-tuned", "adamqlr-undamped"),
 )
 CURVATURE = _ablation(
     "curvature",
-    "AdamQLR with the Fisher and with the Hessian",
+    "AdamQLR-paper with the Fisher and with the Hessian",
     _IMAGES,
     ("adam", "adamqlr-tuned", "adamqlr-hessian"),
 )

@@ -24,15 +24,17 @@ _FACTORS = tuple(
 
 RESCALE = _sweep(
     "rescale",
-    "AdamQLR's step size times a constant",
+    "AdamQLR-paper's step size times a constant",
     "adamqlr-tuned",
     grid(rescale=_powers(2, (i / 5 for i in range(-5, 6)))),
 )
-BATCH = _sweep("batch", "AdamQLR's batch size", "adamqlr-tuned", _BATCHES)
-DAMPING = _sweep("damping", "AdamQLR's initial damping", "adamqlr-tuned", _DAMPINGS)
+BATCH = _sweep("batch", "AdamQLR-paper's batch size", "adamqlr-tuned", _BATCHES)
+DAMPING = _sweep(
+    "damping", "AdamQLR-paper's initial damping", "adamqlr-tuned", _DAMPINGS
+)
 DAMPING_FACTORS = _sweep(
     "damping-factors",
-    "AdamQLR's factors of the damping, one the inverse of the other",
+    "AdamQLR-paper's factors of the damping, one the inverse of the other",
     "adamqlr-tuned",
     _FACTORS,
 )
