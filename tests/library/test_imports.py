@@ -37,11 +37,13 @@ def is_module(name):
 METHOD = ["rules", "settings", "heads", "step"]
 ROOMS = {
     "jax": [
+        "axes",
         "scalars",
         "likelihoods",
         "robust",
         "heads",
         "objective",
+        "micro_batches",
         "curvature",
         "arguments",
         "transform",

@@ -27,6 +27,7 @@ from adamqlr.jax.likelihoods import (
     Likelihood,
     Poisson,
 )
+from adamqlr.jax.micro_batches import micro_batched
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adam_qlr, paper_adam_qlr, sgd_qlr
 from adamqlr.jax.robust import Huber, Laplace
@@ -72,6 +73,7 @@ __all__ = [
     "Trial",
     "adam_qlr",
     "evaluation_params",
+    "micro_batched",
     "paper_adam_qlr",
     "qlr",
     "sgd_qlr",

@@ -1,11 +1,14 @@
 """What users hand over, checked where they hand it over."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, PyTree
 
+from adamqlr.jax.axes import AxisName, mapped_axes
 from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.scalars import scalar_dtype
 
@@ -40,6 +43,8 @@ def checked_arguments(
             "value_fn must be a function of the parameters that returns the loss, "
             f"got {type(value_fn).__name__}"
         )
+    refuse_unnamed_axes(value_fn)
+    refuse_multi_steps()
     return jnp.asarray(value, scalar_dtype(params)), params, value_fn
 
 
@@ -67,6 +72,7 @@ def check_params(params: optax.Params) -> None:
 
     In float16 squares of gradients and Adam's epsilon vanish.
     """
+    refuse_masked(params)
     leaves = jax.tree.leaves_with_path(params)
     if not leaves:
         raise ValueError(
@@ -88,3 +94,43 @@ def check_params(params: optax.Params) -> None:
                 "and eps=1e-8 vanish in it. Keep parameters in float32 and compute in "
                 "half precision inside the model, or use bfloat16"
             )
+
+
+def refuse_unnamed_axes(value_fn: ValueFn) -> None:
+    """Refuse to step on devices that know nothing of each other's batch."""
+    named = getattr(value_fn, "axis_name", None)
+    unnamed = [axis for axis in mapped_axes() if axis not in _names(named)]
+    if unnamed and named != ():
+        raise ValueError(
+            f"the step runs inside pmap or shard_map over {unnamed[0]!r}, and each "
+            "device would choose a length of its own: pass Objective(..., "
+            f"axis_name={unnamed[0]!r}), or axis_name=() if each trains by itself"
+        )
+
+
+def _names(axis_name: AxisName) -> tuple[str, ...]:
+    return (axis_name,) if isinstance(axis_name, str) else axis_name or ()
+
+
+def refuse_masked(params: optax.Params) -> None:
+    """Refuse a part of the parameters, of which no `value_fn` is a function."""
+    is_masked = lambda leaf: isinstance(leaf, optax.MaskedNode)
+    if any(map(is_masked, jax.tree.leaves(params, is_leaf=is_masked))):
+        raise ValueError(
+            "optax.masked, partition or multi_transform around this optimiser hides "
+            "parameters from it: put them inside, qlr(optax.partition({'train': "
+            "optax.scale_by_adam(), 'freeze': optax.set_to_zero()}, labels))"
+        )
+
+
+def refuse_multi_steps() -> None:
+    """Refuse `optax.MultiSteps`, which shows the last of its micro-batches alone."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code is optax.MultiSteps.update.__code__:
+            raise ValueError(
+                "optax.MultiSteps would judge the mean gradient by the last "
+                "micro-batch alone: pass Objective the whole batch and "
+                "micro_batched(predict, parts), which needs no more memory"
+            )
+        frame = frame.f_back

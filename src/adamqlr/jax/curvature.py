@@ -173,7 +173,14 @@ class Hessian:
 
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
-        gradient = jax.grad(point.value_fn)
+        value_fn = point.value_fn
+        if isinstance(value_fn, Objective) and value_fn.axis_name:
+            raise ValueError(
+                "Hessian has no sum over devices, so that it cannot look along "
+                f"axis_name={value_fn.axis_name!r}: use Probe(), Fisher() or "
+                "GaussNewton()"
+            )
+        gradient = jax.grad(value_fn)
         _, product = jax.jvp(gradient, (point.params,), (direction,))
         curvature = inner_product(direction, product)
         return Look(curvature if self.signed else abs(curvature))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
+from adamqlr.jax.axes import AxisName, shared, summed, total
 from adamqlr.jax.likelihoods import Likelihood, as_likelihood
 from adamqlr.step import Batch
 
@@ -37,6 +38,9 @@ class Objective:
         penalty: maps the parameters to a number that is added to the loss, a weight
             times their square norm say. Value and gradient have it; it is none of the
             outputs' doing, so Fisher and Gauss-Newton have not.
+        axis_name: of the axis, or axes, over which `pmap` or `shard_map` has cut the
+            batch. Loss, gradient and curvature are then those of the joined batch, on
+            every device. `()` says that devices have nothing to do with each other.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -56,6 +60,7 @@ class Objective:
     weights: Array | None = None
     has_aux: bool = False
     penalty: Callable[[optax.Params], Float[Array, ""]] | None = None
+    axis_name: AxisName = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "likelihood", as_likelihood(self.likelihood))
@@ -84,12 +89,18 @@ class Objective:
         An update that is handed the outputs (`outputs=...`) need not evaluate the
         model at `params` again. With a penalty they are a pair `(outputs, penalty)`.
         """
+        if self.axis_name:
+            params = shared(params, self.axis_name)
         outputs, aux = self._evaluated(params)
         return self.loss(outputs), (outputs, aux)
 
     def loss(self, outputs: PyTree) -> Float[Array, ""]:
         """The mean loss of outputs on this batch."""
-        return self.average(self.losses(outputs))
+        values = self.losses(outputs)
+        if not self.axis_name:
+            return self.average(values)
+        sum_, count = self._sums(values)
+        return summed(sum_ / self._divisor(count), self.axis_name)
 
     def losses(self, outputs: PyTree) -> Float[Array, "*examples"]:
         """The loss of each example, which `average` makes the batch's."""
@@ -119,16 +130,24 @@ class Objective:
 
     def average(self, values: Float[Array, "*examples"]) -> Float[Array, ""]:
         """The one normalisation: weighted mean of a number for each example."""
+        sum_, count = self._sums(values)
+        return total(sum_, self.axis_name) / self._divisor(count)
+
+    def _sums(self, values: Float[Array, "*examples"]) -> tuple[Array, Array]:
+        """The weighted sum of a number for each example, and what these count."""
         counts = self._counts(values.shape, values.dtype)
         if counts is None:
-            return jnp.mean(values)
+            return jnp.sum(values), jnp.asarray(values.size, values.dtype)
         if self.weights is not None:
             weights = self._weights(values.shape, values.dtype)
             # A masked example may hold anything, NaN too.
             values = jnp.where(weights == 0, 0, weights * values)
-        total = jnp.sum(counts)
-        # A batch of none has loss zero.
-        return jnp.sum(values) / jnp.where(total == 0, 1, total)
+        return jnp.sum(values), jnp.sum(counts)
+
+    def _divisor(self, count: Array) -> Array:
+        """What all examples count; a batch of none has loss zero."""
+        count = total(count, self.axis_name)
+        return jnp.where(count == 0, 1, count)
 
     def batch(self, outputs: PyTree, loss: Float[Array, ""]) -> Batch:
         """What the likelihood says about this batch, given its outputs and loss."""
@@ -153,9 +172,10 @@ class Objective:
         losses = jax.eval_shape(self.losses, outputs)
         counts = self._counts(losses.shape, losses.dtype)
         if counts is None:
-            return jnp.asarray(losses.size, losses.dtype)
-        squares = jnp.sum(jnp.square(counts))
-        effective = jnp.sum(counts) ** 2 / jnp.where(squares == 0, 1, squares)
+            return total(jnp.asarray(losses.size, losses.dtype), self.axis_name)
+        sums = jnp.sum(counts), jnp.sum(jnp.square(counts))
+        count, squares = total(sums, self.axis_name)
+        effective = count**2 / jnp.where(squares == 0, 1, squares)
         return jnp.maximum(effective, 1)
 
     def _counts(

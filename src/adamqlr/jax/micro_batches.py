@@ -1,0 +1,53 @@
+"""A batch that does not fit into memory at once, piece by piece."""
+
+from collections.abc import Callable
+
+import jax
+import optax
+from jaxtyping import Array, PyTree
+
+from adamqlr.settings import check_range
+
+
+def micro_batched(
+    predict: Callable[[optax.Params, PyTree], PyTree], parts: int
+) -> Callable[[optax.Params, PyTree], PyTree]:
+    """Evaluate a model on equal parts of a batch, one after the other.
+
+    The objective stays that of the whole batch, so that loss, gradient, curvature and
+    weights are exactly what they were; only what the model keeps for the gradient is
+    that of one part, at the cost of one more forward pass. Layers that mix examples, as
+    batch norm does, mix those of a part.
+
+    Args:
+        predict: maps `(params, inputs)` to outputs, examples on the first axis.
+        parts: how many; the number of examples must be a multiple.
+
+    Returns:
+        A function like `predict`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from adamqlr.jax import Gaussian, Objective, micro_batched
+        >>> x = jnp.linspace(-1, 1, 8)[:, None]
+        >>> predict = micro_batched(lambda w, x: x * w, parts=4)
+        >>> float(Objective(predict, Gaussian(), x, x)(jnp.ones(1)))
+        0.0
+    """
+    check_range("parts", parts, 1)
+
+    def cut(leaf: Array) -> Array:
+        if leaf.shape[0] % parts:
+            raise ValueError(
+                f"parts={parts} must divide the {leaf.shape[0]} examples of the batch: "
+                "fill it up with examples of weight 0, or choose another number"
+            )
+        return leaf.reshape(parts, -1, *leaf.shape[1:])
+
+    def predict_all(params: optax.Params, inputs: PyTree) -> PyTree:
+        one = jax.checkpoint(lambda part: predict(params, part))
+        outputs = jax.lax.map(one, jax.tree.map(cut, inputs))
+        join = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])
+        return jax.tree.map(join, outputs)
+
+    return predict_all
