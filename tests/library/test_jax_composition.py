@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from flax import nnx
 
 from adamqlr.jax import (
     Categorical,
@@ -209,6 +208,8 @@ def test_slope_uses_the_raw_gradient_also_after_clipping():
 
 
 def test_flax_nnx_optimizer_trains():
+    nnx = pytest.importorskip("flax.nnx", reason="not with the oldest versions")
+
     class Net(nnx.Module):
         def __init__(self, rngs):
             self.hidden = nnx.Linear(3, 8, rngs=rngs)

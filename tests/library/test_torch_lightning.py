@@ -1,13 +1,13 @@
 """Inside Lightning: its own wrapper takes an objective, counts and checkpoints it."""
 
 import pytest
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import distributed, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from adamqlr.torch import AdamQLR, Categorical, Objective
+
+pl = pytest.importorskip("pytorch_lightning", reason="of the extra `clients`")
 
 pytestmark = [
     # Advice on loading faster, and Lightning's use of a name that torch is to drop.
@@ -52,7 +52,7 @@ def fitted(folder, epochs, precision="32-true", checkpoint=None, strategy="auto"
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=[ModelCheckpoint(folder, save_last=True)],
+        callbacks=[pl.callbacks.ModelCheckpoint(folder, save_last=True)],
     )
     trainer.fit(model, batches(), ckpt_path=checkpoint)
     return model, trainer
