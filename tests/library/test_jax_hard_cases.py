@@ -1,4 +1,4 @@
-"""Trouble that users bring along: the defaults train through it, or stand still."""
+"""Settings that users bring, and starts that are far off (see also `hard_cases`)."""
 
 import functools
 
@@ -9,12 +9,10 @@ import optax
 import pytest
 
 from adamqlr.jax import (
-    Bernoulli,
     Categorical,
     Gaussian,
     Objective,
     adam_qlr,
-    evaluation_params,
     qlr,
     train_step,
 )
@@ -57,13 +55,6 @@ def train(data, kind, rule=DEFAULT, *, params=None, batch=16, steps=300):
     return before, float(losses[-1]), trained
 
 
-@pytest.mark.parametrize("unit, gain", [(1e-3, 1000), (1.0, 10), (1e3, 1.5)])
-def test_targets_of_any_unit_are_learnt(unit, gain):
-    """Hidden units see the steps that outputs of a thousand need, hence its gain."""
-    before, after, _ = train((X, unit * Y), "gaussian")
-    assert after < before / gain
-
-
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
 def test_the_targets_unit_does_not_change_the_answer(unit):
     """A linear network from zero has no unit of its own, nor has the method."""
@@ -74,38 +65,6 @@ def test_the_targets_unit_does_not_change_the_answer(unit):
     params, _ = many_steps(optimiser, objective, params, 150)
     best = unit * jnp.linalg.lstsq(X, Y)[0]
     np.testing.assert_allclose(params, best, rtol=0.02, atol=0.02 * unit)
-
-
-def test_heavy_tailed_targets_do_no_harm():
-    noise = jax.random.t(jax.random.key(2), 1.0, Y.shape)  # Cauchy's: no variance
-    before, after, params = train((X, Y + noise), "gaussian")
-    assert after < before and jnp.isfinite(mlp(params, X)).all()
-
-
-def test_wrong_labels_do_no_harm():
-    wrong = jax.random.bernoulli(jax.random.key(2), 0.3, CLASSES.shape)
-    before, after, params = train((X, jnp.where(wrong, 1, CLASSES)), "categorical")
-    clean = Objective(mlp, Categorical(), X, CLASSES)
-    assert after < before and clean(params) < clean(mlp_params()) / 2
-
-
-def test_repeated_rows_are_learnt():
-    before, after, _ = train(
-        (X[jnp.arange(128) % 4], Y[jnp.arange(128) % 4]), "gaussian"
-    )
-    assert after < before / 100
-
-
-def test_batches_of_one_are_learnt():
-    before, after, _ = train((X, CLASSES), "categorical", batch=1, steps=600)
-    assert after < before / 4
-
-
-@pytest.mark.parametrize("kind, targets", [("gaussian", Y), ("categorical", CLASSES)])
-def test_a_batch_of_one_example_again_and_again_is_learnt(kind, targets):
-    same = jnp.zeros(EXAMPLES, int)
-    before, after, _ = train((X[same], targets[same]), kind)
-    assert after < before / 10
 
 
 @pytest.mark.parametrize("kind, targets", [("gaussian", Y), ("categorical", CLASSES)])
@@ -168,39 +127,3 @@ def test_dead_units_leave_the_parameters_alone():
     params, objective = {"w": jnp.ones((3, 3))}, Objective(dead, Gaussian(), X, X)
     new, state = one_step(adam_qlr(), objective, params)
     assert not state.info.rejected and (new["w"] == params["w"]).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", [32, 128])
-@pytest.mark.parametrize("threshold", [2.3, 1.3, 0.0])  # 1, 10 and 50 % are positive
-def test_rare_classes_are_learnt_better_than_their_share(threshold, batch):
-    x = jax.random.normal(jax.random.key(0), (4000, 10))
-    y = (x[:, :1] > threshold).astype(jnp.float32)
-    share = float(y.mean())
-    constant = -share * np.log(share) - (1 - share) * np.log(1 - share)
-
-    def network(params, x):
-        for weights, biases in params[:-1]:
-            x = jax.nn.relu(x @ weights + biases)
-        return x @ params[-1][0] + params[-1][1]
-
-    def trained(seed):
-        keys = jax.random.split(jax.random.key(seed), 4)
-        sizes = [(10, 64), (64, 64), (64, 1)]
-        params = [
-            (jax.random.normal(key, size) / size[0] ** 0.5, jnp.zeros(size[1]))
-            for key, size in zip(keys, sizes, strict=False)
-        ]
-        rows = jax.random.randint(keys[3], (1500, batch), 0, len(x))
-        optimiser = adam_qlr()
-
-        def step(carry, row):
-            objective = Objective(network, Bernoulli(), x[row], y[row])
-            return train_step(optimiser, objective, *carry)[:2], None
-
-        (params, state), _ = jax.lax.scan(step, (params, optimiser.init(params)), rows)
-        whole = Objective(network, Bernoulli(), x, y)
-        return whole(params), whole(evaluation_params(state, params))
-
-    for losses in [jax.jit(trained)(seed) for seed in range(3)]:
-        assert max(float(loss) for loss in losses) < constant

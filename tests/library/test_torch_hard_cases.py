@@ -1,4 +1,4 @@
-"""Trouble that users bring along: the defaults train through it, or stand still."""
+"""Settings that users bring, and starts that are far off (see also `hard_cases`)."""
 
 import pytest
 import torch
@@ -29,10 +29,6 @@ def teacher():
 X = normal(0, EXAMPLES, 3)
 Y = teacher()(X).detach()
 CLASSES = Y.argmax(1)
-WRONG = torch.rand(EXAMPLES, generator=torch.Generator().manual_seed(2)) < 0.3
-CAUCHY = normal(3, EXAMPLES, 2) / normal(4, EXAMPLES, 2)  # has no variance
-FOUR = torch.arange(EXAMPLES) % 4
-ONE = torch.zeros(EXAMPLES, dtype=torch.int64)
 
 
 def train(x, y, likelihood, model=None, batch=16, steps=200, parts=1, **settings):
@@ -52,35 +48,15 @@ def train(x, y, likelihood, model=None, batch=16, steps=200, parts=1, **settings
     return before, whole().item(), model
 
 
-@pytest.mark.parametrize(
-    "x, y, likelihood, gain, settings",
-    [
-        pytest.param(
-            X, 1e-3 * Y, Gaussian(), 1000, {"steps": 300}, id="small units"
-        ),
-        pytest.param(X, Y, Gaussian(), 10, {}, id="units of one"),
-        # Hidden units see the steps that outputs of a thousand need.
-        pytest.param(X, 1e3 * Y, Gaussian(), 1.5, {}, id="large units"),
-        pytest.param(X, Y + CAUCHY, Gaussian(), 1, {}, id="heavy tails"),
-        pytest.param(X[FOUR], Y[FOUR], Gaussian(), 100, {}, id="four rows repeated"),
-        pytest.param(X[ONE], Y[ONE], Gaussian(), 10, {}, id="one row, Gaussian"),
-        pytest.param(
-            X[ONE], CLASSES[ONE], Categorical(), 10, {}, id="one row, categorical"
-        ),
-        pytest.param(
-            X, CLASSES, Categorical(), 4, {"batch": 1, "steps": 400}, id="batch of one"
-        ),
-        pytest.param(X, Y, Gaussian(), 10, {"parts": 4}, id="micro-batches"),
-        pytest.param(
-            X, Y, Gaussian(), 4,
-            {"clip": lambda ps: nn.utils.clip_grad_norm_(ps, 0.1),
-             "weight_decay": 1e-4},
-            id="clipping and weight decay",
-        ),
-    ],
-)  # fmt: skip
-def test_the_loss_falls(x, y, likelihood, gain, settings):
-    before, after, model = train(x, y, likelihood, **settings)
+CLIPPED = {
+    "clip": lambda params: nn.utils.clip_grad_norm_(params, 0.1),
+    "weight_decay": 1e-4,
+}
+
+
+@pytest.mark.parametrize("settings, gain", [({"parts": 4}, 10), (CLIPPED, 4)])
+def test_micro_batches_clipping_and_decay_let_the_loss_fall(settings, gain):
+    before, after, model = train(X, Y, Gaussian(), **settings)
     assert after < before / gain
     assert all(param.isfinite().all() for param in model.parameters())
 
@@ -95,13 +71,6 @@ def test_the_targets_unit_does_not_change_the_answer(unit):
         optimiser.step(Objective(model, Gaussian(), X, unit * Y))
     best = unit * torch.linalg.lstsq(X, Y).solution.T
     torch.testing.assert_close(model.weight.data, best, rtol=0.02, atol=0.02 * unit)
-
-
-def test_wrong_labels_do_no_harm():
-    labels = torch.where(WRONG, 1, CLASSES)
-    before, after, model = train(X, labels, Categorical())
-    clean = [Objective(m, Categorical(), X, CLASSES)() for m in (network(), model)]
-    assert after < before and clean[1] < clean[0] / 2
 
 
 def enlarged(factor):

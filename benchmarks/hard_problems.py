@@ -1,0 +1,77 @@
+"""Failures over fifty hard problems, with Adam at 1e-3 beside.
+
+    PYTHONPATH=tests python benchmarks/hard_problems.py [--torch] [--only units]
+
+The problems are those of `tests/hard_cases.py`. A run fails if its loss over the whole
+data ends above where it began or above that of the best constant, or is not finite.
+Adam is spared the batches that are not finite; ours are not.
+"""
+
+import argparse
+import math
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from hard_cases import PROBLEMS, Make, Outcome
+
+
+def train(make: Make, seeds: int, *, torch: bool, adam: bool) -> list[Outcome]:
+    problems = [make(seed) for seed in range(seeds)]
+    if torch:
+        import hard_cases_torch as runner
+
+        optimiser = runner.adam if adam else runner.adam_qlr
+        return [runner.train(problem, optimiser) for problem in problems]
+    import hard_cases_jax as in_jax
+
+    return in_jax.train(problems, in_jax.ADAM if adam else in_jax.DEFAULT)
+
+
+def middle(values: list[float]) -> str:
+    finite = sorted(value if math.isfinite(value) else math.inf for value in values)
+    return f"{finite[len(finite) // 2]:.3g}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--torch", action="store_true", help="instead of JAX")
+    parser.add_argument("--only", default="", help="problems whose name contains this")
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+
+    console = Console()
+    names = ["problem", "bar", "start", "ours", "its average", "Adam 1e-3"]
+    table = Table(*names, "our failures", "Adam's")
+    runs, failed = 0, {"ours": 0, "Adam": 0}
+    chosen = {name: make for name, make in PROBLEMS.items() if given.only in name}
+    for name, make in track(chosen.items(), console=Console(stderr=True)):
+        bar = make(0).bar
+        ours, adam = (
+            train(make, given.seeds, torch=given.torch, adam=which)
+            for which in (False, True)
+        )
+        failures = [run.failures(bar) for run in ours]
+        of_adam = sum(bool(run.failures(bar)) for run in adam)
+        table.add_row(
+            name,
+            f"{bar:.3g}",
+            middle([run.start for run in ours]),
+            middle([run.params for run in ours]),
+            middle([run.average for run in ours]),
+            middle([run.params for run in adam]),
+            "; ".join(what for run in failures for what in run),
+            str(of_adam or ""),
+        )
+        runs += given.seeds
+        failed["ours"] += sum(bool(run) for run in failures)
+        failed["Adam"] += of_adam
+    console.print(table)
+    console.print(
+        f"{runs} runs: {failed['ours']} failures, Adam at 1e-3 {failed['Adam']}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Training on the hard cases in JAX."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from adamqlr import jax as library
+from hard_cases import Outcome, Problem
+
+ADAM, DEFAULT = optax.adam(1e-3), library.adam_qlr()
+
+
+def network(params, x, activation, batch_norm):
+    for weights, biases in params[:-1]:
+        x = x @ weights + biases
+        if batch_norm:
+            x = (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1e-5)
+        x = getattr(jax.nn, activation)(x)
+    return x @ params[-1][0] + params[-1][1]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _trained(optimiser, kind, runs):
+    """Runs that differ in numbers alone, one after another in one program."""
+    likelihood, activation, batch_norm = kind
+    predict = functools.partial(network, activation=activation, batch_norm=batch_norm)
+
+    def objective(x, y):
+        return library.Objective(predict, getattr(library, likelihood)(), x, y)
+
+    def train(run):
+        params, x, y, rows, not_finite = run
+
+        def step(carry, batch):
+            params, state, steps = carry
+            rows, bad = batch
+            loss = objective(jnp.where(bad, jnp.nan, x[rows]), y[rows])
+            if isinstance(optimiser.init(params), library.QLRState):
+                params, state, *_ = library.train_step(optimiser, loss, params, state)
+                return (params, state, steps + ~state.info.rejected), None
+            new, after, *_ = library.train_step(optimiser, loss, params, state)
+            # Adam has no answer to batches that are not finite: it is spared them.
+            kept = optax.tree.where(bad, (params, state), (new, after))
+            return (*kept, steps + ~bad), None
+
+        carry = params, optimiser.init(params), 0
+        (last, state, steps), _ = jax.lax.scan(step, carry, (rows, not_finite))
+        average = last
+        if isinstance(state, library.QLRState):
+            average = library.evaluation_params(state, last)
+        losses = [objective(x, y)(each) for each in (params, last, average)]
+        return jnp.stack(losses), steps
+
+    return jax.lax.map(train, runs)
+
+
+def train(problems: list[Problem], optimiser=DEFAULT) -> list[Outcome]:
+    """Train each problem; they may differ in numbers, not in shapes or kind."""
+    first = problems[0]
+    runs = [
+        (
+            list(zip(p.weights, p.biases, strict=True)),
+            p.x,
+            p.y,
+            p.rows,
+            p.not_finite,
+        )
+        for p in problems
+    ]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
+    kind = first.likelihood, first.activation, first.batch_norm
+    losses, steps = jax.tree.map(np.asarray, _trained(optimiser, kind, stacked))
+    return [
+        Outcome(*map(float, each), steps=int(count))
+        for each, count in zip(losses, steps, strict=True)
+    ]

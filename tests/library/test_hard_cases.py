@@ -1,0 +1,169 @@
+"""Trouble that users bring along: the defaults train through it, in both front ends.
+
+`hard_cases` has the problems; `benchmarks/hard_problems.py` runs all of them.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hard_cases_jax
+import hard_cases_torch
+from adamqlr import jax as in_jax
+from adamqlr import torch as in_torch
+from hard_cases import PROBLEMS, rare_classes
+
+QUICK_IN_TORCH = [
+    "targets times 1e-6",
+    "inputs times 1e-2",
+    "batches in the order of classes",
+    "half of the batches not finite",
+    "one outlier",
+    "initial weights of zero",
+    "constant targets",
+]
+QUICK_IN_JAX = [
+    *QUICK_IN_TORCH,
+    "targets times 1e6",
+    "nine tenths not finite",
+    "batches of one",
+    "batches of two, batch norm",
+    "heavy tails",
+    "two fifths of the labels wrong",
+    "one example",
+]
+SLOW_IN_JAX = [
+    "features of different scales, linear",
+    "20 layers, tanh",
+    "20 layers, relu",
+    "all data in a batch",
+    "counts, most of them zero",
+    "tiny initial weights",
+    "dead units",
+    "saturated units",
+    "inputs that repeat",
+    "same inputs, other labels",
+    "labels without meaning",
+    "parity",
+    "rare words",
+]
+
+
+def assert_no_failure(problem, outcome):
+    assert outcome.failures(problem.bar) == []
+    assert outcome.steps == len(problem.rows) - problem.not_finite.sum()
+
+
+@pytest.mark.parametrize("name", QUICK_IN_JAX)
+def test_jax_ends_below_the_start_and_the_best_constant(name):
+    problem = PROBLEMS[name](0)
+    assert_no_failure(problem, *hard_cases_jax.train([problem]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW_IN_JAX)
+def test_jax_ends_below_them_on_more_problems(name):
+    problem = PROBLEMS[name](0)
+    assert_no_failure(problem, *hard_cases_jax.train([problem]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK_IN_TORCH)
+def test_torch_ends_below_the_start_and_the_best_constant(name):
+    problem = PROBLEMS[name](0)
+    assert_no_failure(problem, hard_cases_torch.train(problem))
+
+
+def assert_rare_classes_are_learnt(problems, ours, adam):
+    for problem, run, other in zip(problems, ours, adam, strict=True):
+        assert run.failures(problem.bar) == []
+        assert max(run.params, run.average) < 2 * other.params
+
+
+# What a batch of four without the rare class asks for is not what its momentum does.
+RAREST = pytest.mark.xfail(reason="steps are zero where a batch is against them")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize(
+    "batch, shares",
+    [
+        pytest.param(4, [0.005, 0.01], marks=RAREST),
+        (4, [0.05, 0.2, 0.5]),
+        *[(batch, [0.005, 0.01, 0.05, 0.2, 0.5]) for batch in (32, 128, 512)],
+    ],
+)
+def test_rare_classes_are_learnt_as_adam_learns_them(batch, shares, classes):
+    problems = [
+        rare_classes(seed, share, batch, classes=classes)
+        for share in shares
+        for seed in range(5)
+    ]
+    ours = hard_cases_jax.train(problems)
+    adam = hard_cases_jax.train(problems, hard_cases_jax.ADAM)
+    assert_rare_classes_are_learnt(problems, ours, adam)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize(
+    "share, batch", [pytest.param(0.01, 4, marks=RAREST), (0.05, 32)]
+)
+def test_torch_learns_rare_classes(share, batch, classes):
+    problem = rare_classes(0, share, batch, classes=classes)
+    ours = hard_cases_torch.train(problem)
+    adam = hard_cases_torch.train(problem, hard_cases_torch.adam)
+    assert_rare_classes_are_learnt([problem], [ours], [adam])
+
+
+X = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+Y = X @ np.array([[1.0, 0.3], [-2.0, 0.1], [0.5, 1.0]], np.float32) + 0.1
+UNITS = [1e-6, 1e-3, 1e3, 1e6]
+
+
+@jax.jit
+def jax_fit(inputs, targets):
+    """What a linear network predicts along the way, from weights of zero."""
+    optimiser = in_jax.adam_qlr(curvature=in_jax.Fisher(), eps=1e-30)
+    predict = lambda params, x: x @ params
+
+    def step(carry, _):
+        objective = in_jax.Objective(predict, in_jax.Gaussian(), inputs, targets)
+        carry = in_jax.train_step(optimiser, objective, *carry)[:2]
+        return carry, inputs @ carry[0]
+
+    params = jnp.zeros((3, 2))
+    return jax.lax.scan(step, (params, optimiser.init(params)), length=30)[1]
+
+
+def torch_fit(inputs, targets):
+    model = nn.Linear(3, 2, bias=False)
+    nn.init.zeros_(model.weight)
+    optimiser = in_torch.AdamQLR(
+        model.parameters(), curvature=in_torch.Fisher(), eps=1e-30
+    )
+    x, y, found = torch.tensor(inputs), torch.tensor(targets), []
+    for _ in range(30):
+        optimiser.step(in_torch.Objective(model, in_torch.Gaussian(), x, y))
+        found.append(model(x).detach().numpy())
+    return np.stack(found)
+
+
+# A probe feels its way to the length of the first steps, and Adam's `eps` has a unit:
+# neither is in these two, so that the steps themselves can be compared.
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("fit", [jax_fit, torch_fit])
+def test_the_unit_of_targets_changes_no_step(fit, unit):
+    found = fit(X, np.float32(unit) * Y) / unit
+    np.testing.assert_allclose(found, fit(X, Y), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("fit", [jax_fit, torch_fit])
+def test_the_unit_of_inputs_changes_no_step(fit, unit):
+    found = fit(np.float32(unit) * X, Y)
+    np.testing.assert_allclose(found, fit(X, Y), rtol=1e-3, atol=1e-3)
