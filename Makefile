@@ -6,12 +6,20 @@ BIN := .venv/bin
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
+INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) '.[dev]'
+	touch .venv/study $@
+
+# Without what tests need: torch, its clients, a browser's driver, node.
+.venv/study: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) '.[study]'
 	touch $@
 
-demo: .venv/installed ## a small study, and its report: demo/report/index.html
+demo: .venv/study ## AdamQLR against Adam in two minutes: demo/report/index.html
 	$(BIN)/qlrstudy study demo --store demo/runs
 	$(BIN)/qlrstudy report demo/runs --output demo/report
 

@@ -73,6 +73,16 @@ def test_figures_can_be_left_out(formats, kinds, store, tmp_path, capsys):
     assert (tmp_path / "index.html").exists()
 
 
+def test_the_last_lines_are_the_verdict_and_the_page(store, tmp_path, capsys):
+    given = ["report", str(store), "-o", str(tmp_path), "--figures", "none"]
+    assert command.main(given) == 0
+    *_, title, header, first, _, mark, last = capsys.readouterr().out.splitlines()
+    assert title.startswith("# Who wins: final test loss over the tuned Adam's")
+    assert header.split("\t")[1] == "method"
+    assert first.split("\t")[:2] == ["1 *", "AdamQLR-paper, tuned"]
+    assert mark.startswith("* ") and last == f"page: {tmp_path / 'index.html'}"
+
+
 def test_every_figure_that_the_runs_allow_is_drawn(store):
     drawn = {chart.name for chart in contents(store).charts if chart.printed}
     energy, fashion = "uci-energy-paper-4000-epochs", "fashion-mnist-paper-10-epochs"

@@ -9,8 +9,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from qlrstudy.cli import console
 from qlrstudy.report import tensorboard
+from qlrstudy.report.ranking import Ranking
+from qlrstudy.report.render import short
 from qlrstudy.report.write import Formats, write
 
+# Methods of a verdict.
+_SHOWN = 5
 _FORMATS = {"none": "", "svg": ", as SVG", "all": ", as SVG, PDF and PNG"}
 
 
@@ -28,7 +32,32 @@ def report(store: Path, output: Path, formats: Formats) -> int:
         *[("mind", line) for line in written.warnings],
     ]
     console.facts("Report", pairs)
+    if written.ranking is not None:
+        _tell_who_wins(written.ranking)
+    console.tell(f"page: {written.page}")
     return 0
+
+
+def _tell_who_wins(found: Ranking) -> None:
+    """The verdict: the first, and ours if they are not among them."""
+    count = len(found.contests)
+    title = (
+        f"Who wins: final test loss over {found.reference_title}'s, {count} "
+        f"comparison{'s' * (count != 1)}"
+    )
+    rows = [
+        [
+            f"{place}{' *' * rank.best}",
+            rank.title,
+            f"{short(rank.ratio)} ({short(rank.low)} to {short(rank.high)})",
+            "/".join(map(str, found.records[found.reference][rank.algorithm])),
+        ]
+        for place, rank in enumerate(found.ranks, 1)
+        if place <= _SHOWN or rank.algorithm in (found.reference, "adamqlr")
+    ]
+    header = ["place", "method", "ratio (95 % interval)", "wins/ties/losses"]
+    console.table(title, header, rows)
+    console.tell("* the first, or not to be told from it")
 
 
 def export(store: Path, directory: Path) -> int:

@@ -84,7 +84,7 @@ def _changed(cell: Cell, changes: Changes) -> Cell:
 
 
 def _in_time(cell: Cell, seconds: float) -> Cell:
-    """A cell with another time limit: of each run or, where it has epochs, of trials."""
+    """A cell with another time limit: of runs or, where it has epochs, of trials."""
     limited = cell.budget is not None and cell.budget.unit == "seconds"
     budget = Budget("seconds", seconds) if limited else cell.budget
     settings = cell.settings

@@ -6,18 +6,20 @@ from typing import Literal, NamedTuple
 
 from qlrstudy.report import figures, latex, page, render
 from qlrstudy.report.contents import Contents, Watch, contents
+from qlrstudy.report.ranking import Ranking
 from qlrstudy.report.tables import Table
 
 Formats = Literal["none", "svg", "all"]
 
 
 class Written(NamedTuple):
-    """What a report came to: its page, how many tables and figures, what to mind."""
+    """What a report came to: its page, how many tables and figures, who wins."""
 
     page: Path
     tables: int
     figures: int
     warnings: list[str]
+    ranking: Ranking | None
 
 
 def write(
@@ -51,7 +53,7 @@ def write(
             f"{error.strerror or error}; choose another directory"
         ) from error
     tables = sum(bool(table.rows) for table in found.tables)
-    return Written(page_path, tables, drawn, found.warnings)
+    return Written(page_path, tables, drawn, found.warnings, found.ranking)
 
 
 def _write_page(found: Contents, directory: Path) -> Path:

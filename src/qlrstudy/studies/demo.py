@@ -1,25 +1,36 @@
-"""About a minute on data that need no download, for a first look."""
+"""What the library is for, in two minutes, on data that need no download.
+
+The defaults, which have no learning rate, against Adam over five of them, with small
+and with large batches; and the path of both down Rosenbrock's valley.
+"""
 
 from qlrstudy.spec import Budget
-from qlrstudy.studies.definition import Cell, Study, Tuned
+from qlrstudy.studies.definition import Cell, Study, grid
 
-_EPOCHS = Budget("epochs", 20)
-# Nearly all of the time goes into compiling, one program for each algorithm and batch.
-# Of the tasks tuned here, diabetes has the fewest: most batches hold all its examples.
-_TUNED = Tuned(samples=8, resource="epochs", budget=_EPOCHS)
-_UNTUNED = ("adam-untuned", "adamqlr-untuned")
+LEARNING_RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+# Batch size -> steps: more of the small ones, as in the study `any-batch`. Most of the
+# time goes into compiling, one program for each algorithm and batch.
+_STEPS = {16: 800, 256: 200}
 
 DEMO = Study(
     "demo",
-    "AdamQLR and Adam, tuned and left alone, and the library's defaults",
-    tuple(Cell("rosenbrock", name, repetitions=1, scale="shown") for name in _UNTUNED)
-    + tuple(
-        Cell("diabetes", name, _TUNED, repetitions=5, budget=_EPOCHS)
-        for name in ("adam", "adamqlr-tuned")
+    "AdamQLR against Adam over five learning rates, at two batch sizes",
+    tuple(
+        Cell("rosenbrock", name, repetitions=1, scale="shown")
+        for name in ("adam-untuned", "adamqlr")
     )
     + tuple(
-        Cell(task, name, repetitions=5, budget=_EPOCHS)
-        for task in ("diabetes", "digits")
-        for name in (*_UNTUNED, "adamqlr")
+        Cell(
+            "digits",
+            name,
+            points=grid(batch_size=(batch,), **varied),
+            repetitions=3,
+            budget=Budget("steps", steps),
+        )
+        for batch, steps in _STEPS.items()
+        for name, varied in (
+            ("adam", {"learning_rate": LEARNING_RATES}),
+            ("adamqlr", {}),
+        )
     ),
 )
