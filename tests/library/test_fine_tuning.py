@@ -1,0 +1,146 @@
+"""A trained network that goes on, gets a new head or an adapter, gets no worse first.
+
+Adam at 1e-4, the cautious choice, is beside.
+"""
+
+import copy
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import torch
+from torch import nn
+
+from adamqlr import jax as in_jax
+from adamqlr.torch import AdamQLR, Categorical, Objective
+
+CLASSES, STEPS, BATCH = 5, 60, 32
+
+
+def task(seed):
+    """Noisy labels: the tasks share their features and differ in the last map."""
+    draw = np.random.default_rng(0)
+    x, features = draw.normal(size=(1000, 10)), draw.normal(size=(10, 6))
+    draw = np.random.default_rng(seed)
+    scores = 3 * np.tanh(x @ features) @ draw.normal(size=(6, CLASSES))
+    labels = np.argmax(scores + draw.gumbel(size=scores.shape), axis=1)
+    return x.astype(np.float32), labels
+
+
+OLD, NEW = task(1), task(2)
+ROWS = np.random.default_rng(3).integers(0, len(OLD[0]), (STEPS, BATCH))
+
+
+def train_torch(model, make, data, rows=ROWS):
+    """The optimiser, and the losses of all data before each step and at the end."""
+    x, y = map(torch.tensor, data)
+    optimiser = make([p for p in model.parameters() if p.requires_grad])
+    whole, losses = Objective(model, Categorical(), x, y), []
+    for batch in rows:
+        losses.append(whole().item())
+        objective = Objective(model, Categorical(), x[batch], y[batch])
+        if isinstance(optimiser, AdamQLR):
+            optimiser.step(objective)
+        else:
+            optimiser.zero_grad()
+            objective().backward()
+            optimiser.step()
+    return optimiser, [*losses, whole().item()]
+
+
+def cautious(params):
+    return torch.optim.Adam(params, 1e-4)
+
+
+@functools.cache
+def trained():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 5)
+    )
+    rows = np.random.default_rng(4).integers(0, len(OLD[0]), (600, BATCH))
+    return model, train_torch(model, AdamQLR, OLD, rows)[0]
+
+
+class LowRank(nn.Module):
+    """A frozen layer and what is learnt on top of it, zero at first."""
+
+    def __init__(self, layer, rank=4):
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down = nn.Linear(layer.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, layer.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+def with_new_head():
+    model = copy.deepcopy(trained()[0])
+    torch.manual_seed(1)
+    model[4] = nn.Linear(32, CLASSES)
+    return model
+
+
+def with_adapters():
+    model = copy.deepcopy(trained()[0])
+    torch.manual_seed(1)
+    for number in (0, 2, 4):
+        model[number] = LowRank(model[number])
+    return model
+
+
+@pytest.mark.parametrize("make", [with_new_head, with_adapters])
+def test_torch_takes_a_new_head_or_adapters_further_and_never_back(make):
+    _, ours = train_torch(make(), AdamQLR, NEW)
+    _, adam = train_torch(make(), cautious, NEW)
+    assert max(ours) <= 1.01 * max(adam) and ours[-1] < adam[-1]
+
+
+def test_torch_goes_on_from_a_checkpoint_as_if_it_had_not_stopped():
+    """On its own task, with the optimiser's state: the average gets no worse."""
+    model, optimiser = map(copy.deepcopy, trained())
+    again = AdamQLR(model.parameters())
+    again.load_state_dict(optimiser.state_dict())
+    x, y = map(torch.tensor, OLD)
+    whole, losses = Objective(model, Categorical(), x, y), []
+    for batch in ROWS:
+        with again.averaged():
+            losses.append(whole().item())
+        again.step(Objective(model, Categorical(), x[batch], y[batch]))
+    assert max(losses) < 1.02 * losses[0]
+
+
+def network(params, x):
+    hidden = jax.nn.relu(x @ params["body"])
+    return hidden @ params["head"]
+
+
+def train_jax(optimiser, params, data, rows):
+    x, y = map(jnp.asarray, data)
+    whole = in_jax.Objective(network, in_jax.Categorical(), x, y)
+
+    def step(carry, batch):
+        objective = in_jax.Objective(network, in_jax.Categorical(), x[batch], y[batch])
+        params, state, *_ = in_jax.train_step(optimiser, objective, *carry)
+        return (params, state), whole(params)
+
+    scan = jax.jit(lambda carry: jax.lax.scan(step, carry, rows))
+    (params, _), losses = scan((params, optimiser.init(params)))
+    return params, losses.tolist()
+
+
+def test_jax_takes_a_new_head_further_and_never_back():
+    keys = jax.random.split(jax.random.key(0), 3)
+    normal = lambda key, *shape: jax.random.normal(key, shape) / shape[0] ** 0.5
+    params = {"body": normal(keys[0], 10, 32), "head": normal(keys[1], 32, CLASSES)}
+    rows = np.random.default_rng(4).integers(0, len(OLD[0]), (600, BATCH))
+    params, _ = train_jax(in_jax.adam_qlr(), params, OLD, rows)
+    params["head"] = normal(keys[2], 32, CLASSES)
+    _, ours = train_jax(in_jax.adam_qlr(), params, NEW, ROWS)
+    _, adam = train_jax(optax.adam(1e-4), params, NEW, ROWS)
+    assert max(ours) <= 1.01 * max(adam) and ours[-1] < adam[-1]
