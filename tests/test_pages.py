@@ -53,6 +53,12 @@ a = 1
     assert blocks(page) == [(2, "a = 1\n"), (7, "if a:\n    b = 2\n")]
 
 
+def test_every_page_is_in_the_navigation():
+    site = (ROOT / "zensical.toml").read_text()
+    named = set(re.findall(r'"([\w/-]+\.md)"', site))
+    assert named == {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]}
+
+
 @pytest.mark.parametrize("front", [adamqlr.jax, adamqlr.torch])
 def test_the_reference_has_everything_public(front):
     pages = (ROOT / "docs" / "reference").glob("*.md")
