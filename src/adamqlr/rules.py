@@ -213,6 +213,14 @@ def change_at(
     return where(step_size == distance, change, parabola)
 
 
+def curvature_between(slope: Scalar, distance: Scalar, change: Scalar) -> Scalar:
+    r"""Of the parabola through the loss and its slope here and its change at $h$.
+
+    $$\frac{2}{h^2} \left(\Delta f(h) + h\, g^\top d\right)$$
+    """
+    return quotient(2 * (change + distance * slope), distance * distance)
+
+
 def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Scalar:
     r"""How much of the predicted change came true, $\rho$.
 

@@ -162,5 +162,8 @@ def _check_type(name: str, value: Any, kind: type) -> None:
         )
 
 
+# For losses that are no mean over examples: they have no nats, and `LossProbe` a limit.
+ANY_LOSS = Rule(budget=None, look_every=1)
+
 # AdamQLR (Untuned) of Clarke and Hernández-Lobato 2024, section 4.
 PAPER = Rule(Damping(), budget=None, curvature_decay=None, look_every=1, average=None)

@@ -68,14 +68,16 @@ class Look(NamedTuple):
     r"""What one look along a direction shows.
 
     Attributes:
-        curvature: $d^\top C d$.
+        curvature: $d^\top C d$; `None` if it is to be told from the trial.
         trial: the loss at a distance, if it came with the curvature at no cost; `None`
             if it takes an evaluation of its own, which then is best spent on the step
             that was chosen.
+        farthest: the longest step that a look of its kind allows, if it has a limit.
     """
 
-    curvature: Scalar
+    curvature: Scalar | None
     trial: Trial | None = None
+    farthest: Scalar | None = None
 
 
 class Measurement(NamedTuple):
@@ -91,6 +93,7 @@ class Measurement(NamedTuple):
         sound: whether loss and gradient are finite.
         rounding: size of rounding errors in a difference of two losses.
         batch: what the likelihood says; `None` where the rule has no budget.
+        farthest: see `Look`.
     """
 
     loss: Scalar
@@ -102,6 +105,7 @@ class Measurement(NamedTuple):
     sound: Truth
     rounding: Scalar
     batch: Batch | None
+    farthest: Scalar | None = None
 
 
 class Memory(NamedTuple):
@@ -212,6 +216,13 @@ def is_due(rule: Rule, memory: Memory) -> Truth:
     return first | (memory.steps % rule.look_every == 0)
 
 
+def seen_curvature(look: Look, slope: Scalar) -> Scalar:
+    """What a look says of the curvature, or the magnitude that its trial shows."""
+    if look.curvature is not None or look.trial is None:
+        return look.curvature
+    return abs(rules.curvature_between(slope, *look.trial))
+
+
 def propose(
     rule: Rule, memory: Memory, measured: Measurement, factor: Scalar = 1
 ) -> Proposal:
@@ -251,6 +262,10 @@ def propose(
         known = math.inf if measured.distance is None else measured.distance
         known = BEYOND_LOOK * where(measured.looked, known, memory.reach)
         excess = rules.quotient(abs(step_size), known)
+        step_size = rules.shortened(step_size, excess)
+        limit = where(excess > 1, int(Limit.LOOK), limit)
+    if measured.farthest is not None:
+        excess = rules.quotient(abs(step_size), measured.farthest)
         step_size = rules.shortened(step_size, excess)
         limit = where(excess > 1, int(Limit.LOOK), limit)
     predicted = rules.predicted_change(step_size, slope, bend)

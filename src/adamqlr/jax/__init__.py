@@ -13,6 +13,7 @@ from adamqlr.jax.curvature import (
     Fisher,
     GaussNewton,
     Hessian,
+    LossProbe,
     OutputMetric,
     Point,
     Probe,
@@ -34,10 +35,11 @@ from adamqlr.jax.robust import Huber, Laplace
 from adamqlr.jax.training import Trainer, TrainingState, TrainStep, train_step, trainer
 from adamqlr.jax.transform import QLRState, evaluation_params, qlr
 from adamqlr.rules import Limit
-from adamqlr.settings import PAPER, Average, Damping, KLBudget, Rule
+from adamqlr.settings import ANY_LOSS, PAPER, Average, Damping, KLBudget, Rule
 from adamqlr.step import Look, Memory, Scale, StepInfo, Trial
 
 __all__ = [
+    "ANY_LOSS",
     "PAPER",
     "Average",
     "Bernoulli",
@@ -56,6 +58,7 @@ __all__ = [
     "Likelihood",
     "Limit",
     "Look",
+    "LossProbe",
     "Memory",
     "Objective",
     "OutputMetric",

@@ -31,11 +31,13 @@ class Point(NamedTuple):
         params: the parameters there.
         outputs: of the objective there, if they are known already; `None` if a
             curvature that needs them has to evaluate the model.
+        value: the loss there, if it is known.
     """
 
     value_fn: ValueFn
     params: optax.Params
     outputs: PyTree = None
+    value: Array | None = None
 
 
 class Curvature(Protocol):
@@ -130,10 +132,10 @@ class Probe:
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         objective, params = as_objective("Probe", point.value_fn), point.params
-        distance = jnp.maximum(reach, _shortest_probe(params, direction))
-        there = optax.tree.cast_like(
-            optax.tree.add_scale(params, -distance, direction), params
-        )
+        # Forward differences lose half their digits at best, at sqrt(epsilon).
+        shortest = _epsilon(params) ** 0.5 * _size_along(params, direction)
+        distance = jnp.maximum(reach, shortest)
+        there = _moved(params, distance, direction)
         known = point.outputs is not None
         outputs = point.outputs if known else objective.outputs(params)
         moved = objective.outputs(there)
@@ -146,14 +148,55 @@ class Probe:
         )
 
 
-def _shortest_probe(params: optax.Params, direction: optax.Updates) -> Float[Array, ""]:
-    leaves = jax.tree.leaves(params)
-    # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
-    epsilon = max(float(jnp.finfo(leaf.dtype).eps) for leaf in leaves)
-    numbers = sum(leaf.size for leaf in leaves)
+def _moved(
+    params: optax.Params, distance: Float[Array, ""], direction: optax.Updates
+) -> optax.Params:
+    r"""The parameters at $\theta - h d$."""
+    there = optax.tree.add_scale(params, -distance, direction)
+    return optax.tree.cast_like(there, params)
+
+
+def _epsilon(params: optax.Params) -> float:
+    """The coarsest rounding of the parameters."""
+    return max(float(jnp.finfo(leaf.dtype).eps) for leaf in jax.tree.leaves(params))
+
+
+def _size_along(params: optax.Params, direction: optax.Updates) -> Float[Array, ""]:
+    r"""How many times the direction goes into $|\theta| + 0.01 \sqrt{P}$."""
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(params))
     size = inner_product(params, params) ** 0.5 + 0.01 * numbers**0.5
     length = inner_product(direction, direction) ** 0.5
-    return epsilon**0.5 * size / jnp.where(length == 0, 1, length)
+    return size / jnp.where(length == 0, 1, length)
+
+
+@dataclasses.dataclass(frozen=True)
+class LossProbe:
+    r"""Curvature of any loss, from its value at a distance.
+
+    $$\frac{2}{h^2} \left| f(\theta - h d) - f(\theta) + h\, g^\top d \right|$$
+
+    One more evaluation of `value_fn` where `Hessian` takes six. A loss by itself says
+    nothing of predictions, so that there is no budget in nats (`rule=ANY_LOSS`);
+    instead no step goes further than a part of the parameters' own length.
+
+    Args:
+        limit: of $|\alpha d|$, in units of $|\theta| + 0.01 \sqrt{P}$ with $P$ the
+            number of parameters.
+    """
+
+    limit: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_range("limit", self.limit, 0, open_low=True)
+
+    def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
+        """See `Curvature`."""
+        size = _size_along(point.params, direction)
+        # Second differences by one value and a slope lose two thirds of their digits.
+        distance = jnp.maximum(reach, _epsilon(point.params) ** (1 / 3) * size)
+        there = point.value_fn(_moved(point.params, distance, direction))
+        value = point.value_fn(point.params) if point.value is None else point.value
+        return Look(None, Trial(distance, there - value), self.limit * size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +260,7 @@ def as_objective(asking: str, value_fn: ValueFn) -> Objective:
         raise TypeError(
             f"{asking} needs the model's outputs, which value_fn of type "
             f"{type(value_fn).__name__} does not show: pass value_fn=Objective("
-            "predict, likelihood, inputs, targets), or use Hessian() and "
-            "rule=PAPER, which take any function"
+            "predict, likelihood, inputs, targets), or use LossProbe() and "
+            "rule=ANY_LOSS, which take any function"
         )
     return value_fn

@@ -122,19 +122,20 @@ def qlr(
         sound = _all_finite(loss, slope, square_norm, inner_product(updates, updates))
 
         batch, outputs = _batch(rule, value_fn, params, outputs, loss)
-        point, reach = Point(value_fn, params, outputs), state.memory.reach
+        point, reach = Point(value_fn, params, outputs, loss), state.memory.reach
         looked = step.is_due(rule, state.memory)
         look = _if(looked, lambda: curvature.look(point, direction, reach))
         measured = Measurement(
             loss=loss,
             slope=slope,
             square_norm=square_norm,
-            curvature=look.curvature,
+            curvature=step.seen_curvature(look, slope),
             distance=None if look.trial is None else look.trial.distance,
             looked=looked,
             sound=sound,
             rounding=4 * jnp.finfo(loss.dtype).eps * abs(loss),
             batch=batch,
+            farthest=look.farthest,
         )
         proposal = step.propose(rule, state.memory, measured)
         trial = look.trial

@@ -9,13 +9,14 @@ except ModuleNotFoundError as error:
 
 
 from adamqlr.rules import Limit
-from adamqlr.settings import PAPER, Average, Damping, KLBudget, Rule
+from adamqlr.settings import ANY_LOSS, PAPER, Average, Damping, KLBudget, Rule
 from adamqlr.step import Look, Scale, StepInfo, Trial
 from adamqlr.torch.curvature import (
     Curvature,
     Fisher,
     GaussNewton,
     Hessian,
+    LossProbe,
     OutputMetric,
     Probe,
     Subsampled,
@@ -37,6 +38,7 @@ from adamqlr.torch.qlr import QLR
 from adamqlr.torch.robust import Huber, Laplace
 
 __all__ = [
+    "ANY_LOSS",
     "PAPER",
     "Accumulated",
     "AdamQLR",
@@ -58,6 +60,7 @@ __all__ = [
     "Likelihood",
     "Limit",
     "Look",
+    "LossProbe",
     "Objective",
     "OutputMetric",
     "PaperAdamQLR",

@@ -126,7 +126,9 @@ class Probe:
         """See `Curvature`."""
         for part in point.parts:
             as_objective("Probe", part)
-        distance = rules.maximum(_shortest_probe(point, direction), reach)
+        # Forward differences lose half their digits at best, at sqrt(epsilon).
+        shortest = _epsilon(point) ** 0.5 * _size_along(point, direction)
+        distance = rules.maximum(shortest, reach)
         moved = point.outputs_at(direction, distance)
         along = tree_map(
             lambda z, there: (
@@ -143,17 +145,50 @@ class Probe:
         return Look(curvature, Trial(distance, there - loss))
 
 
-def _shortest_probe(point: Point, direction: list[Tensor]) -> Tensor:
-    # Forward differences lose half their digits at best: at a step of sqrt(epsilon).
-    params = point.params
-    dtypes = {param.dtype for param in params}
+def _epsilon(point: Point) -> float:
+    """The coarsest rounding of the numbers that an evaluation computes with."""
+    dtypes = {param.dtype for param in point.params}
     dtypes = dtypes.union(*[start.computed for start in point.starts])
-    epsilon = max(torch.finfo(dtype).eps for dtype in dtypes)
+    return max(torch.finfo(dtype).eps for dtype in dtypes)
+
+
+def _size_along(point: Point, direction: list[Tensor]) -> Tensor:
+    r"""How many times the direction goes into $|\theta| + 0.01 \sqrt{P}$."""
+    params = point.params
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)
     size, length = [square.sqrt() for square in point.whole(*squares)]
-    shortest = epsilon**0.5 * (size + 0.01 * numbers**0.5)
-    return shortest / torch.where(length == 0, 1, length)
+    return (size + 0.01 * numbers**0.5) / torch.where(length == 0, 1, length)
+
+
+@dataclasses.dataclass(frozen=True)
+class LossProbe:
+    r"""Curvature of any loss, from its value at a distance.
+
+    $$\frac{2}{h^2} \left| f(\theta - h d) - f(\theta) + h\, g^\top d \right|$$
+
+    One more evaluation of a closure where `Hessian` takes six. A loss by itself says
+    nothing of predictions, so that there is no budget in nats (`rule=ANY_LOSS`);
+    instead no step goes further than a part of the parameters' own length.
+
+    Args:
+        limit: of $|\alpha d|$, in units of $|\theta| + 0.01 \sqrt{P}$ with $P$ the
+            number of parameters.
+    """
+
+    limit: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_range("limit", self.limit, 0, open_low=True)
+
+    def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
+        """See `Curvature`."""
+        size = _size_along(point, direction)
+        # Second differences by one value and a slope lose two thirds of their digits.
+        distance = rules.maximum(_epsilon(point) ** (1 / 3) * size, reach)
+        moved = point.outputs_at(direction, distance)
+        (there,) = point.means(point.loss_sums(moved))
+        return Look(None, Trial(distance, there - point.loss), self.limit * size)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -193,8 +193,9 @@ def gradient(
     scale, alone = 1.0, process_group(objective.parts[0].model, params) is None
     for number, part in enumerate(objective.parts):
         last = number == len(objective.parts) - 1
-        starts.append(Start(part.model))
-        with torch.enable_grad(), _synchronised(part.model, last):
+        start = Start(part.model, params)
+        starts.append(start)
+        with torch.enable_grad(), _synchronised(part.model, last), start.noticing():
             predicted = part.predict(part.model)  # type: ignore[arg-type]
             if number == 0 and any(param.grad is not None for param in params):
                 raise RuntimeError(
@@ -226,7 +227,7 @@ def as_objective(asking: str, part: Any) -> Objective:
         raise TypeError(
             f"{asking} needs the model's outputs, which a plain closure does not show: "
             "call step(Objective(model, likelihood, inputs, targets)), or use "
-            "curvature=Hessian() and rule=PAPER, which take any closure"
+            "curvature=LossProbe() and rule=ANY_LOSS, which take any closure"
         )
     return part
 

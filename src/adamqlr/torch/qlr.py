@@ -295,12 +295,13 @@ class QLR(torch.optim.Optimizer):
             loss=point.loss,
             slope=slope,
             square_norm=square_norm,
-            curvature=look.curvature,
+            curvature=method.seen_curvature(look, slope),
             distance=None if look.trial is None else look.trial.distance,
             looked=looked,
             sound=sound,
             rounding=4 * torch.finfo(scalar_dtype(params)).eps * abs(point.loss),
             batch=None if self.rule.budget is None else point.batch(),
+            farthest=look.farthest,
         )
         proposal = method.propose(self.rule, remembered, measured, lr)
         trial = look.trial

@@ -8,24 +8,30 @@ of batch-norm statistics, and only the gradient's forward pass may leave a trace
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from adamqlr.torch.sharding import gathered_types, is_sharded, local
 
 
 class Start:
-    """What an evaluation of `model` starts from: random state, buffers, autocast.
+    """What an evaluation starts from: random state, buffers, autocast.
+
+    Args:
+        model: that is evaluated; `None` for a closure, whose modules `noticing` finds.
+        params: that are trained, on the devices of the closure's random numbers.
 
     Attributes:
         computed: types in which it computes besides those of the parameters.
     """
 
-    def __init__(self, model: nn.Module | None):
+    def __init__(self, model: nn.Module | None, params: Iterable[Tensor] = ()):
         self.model = model
-        tensors = [] if model is None else list(model.parameters())
+        tensors = list(params if model is None else model.parameters())
         kinds = {"cpu", *[tensor.device.type for tensor in tensors]} - {"meta"}
         self.casts = {kind: _autocast_dtype(kind) for kind in sorted(kinds)}
         self.computed = {dtype for dtype in self.casts.values() if dtype is not None}
@@ -39,7 +45,7 @@ class Start:
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         """Start from here for a while, then leave all as it was found."""
-        random, buffers = _random_states(self.devices), _buffers(self.model)
+        random, buffers = _random_states(self.devices), _as_they_are(self.buffers)
         try:
             _set_random_states(self.devices, self.random)
             _set_buffers(self.buffers)
@@ -51,6 +57,25 @@ class Start:
         finally:
             _set_random_states(self.devices, random)
             _set_buffers(buffers)
+
+    @contextlib.contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Keep buffers of modules that are called inside, where no model is known."""
+        if self.model is not None:
+            yield
+            return
+        known: set[int] = set()
+
+        def before(module: nn.Module, _: Any) -> None:
+            new = [entry for entry in _buffers(module) if id(entry[2]) not in known]
+            known.update(id(entry[2]) for entry in new)
+            self.buffers += new
+
+        hook = register_module_forward_pre_hook(before)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def restore_buffers(self) -> None:
         """Take back what the evaluation left in the model's buffers."""
@@ -76,6 +101,12 @@ def _buffers(model: nn.Module | None) -> list[_Buffer]:
         for module in model.modules()
         for name, buffer in module.named_buffers(recurse=False)
     ]
+
+
+def _as_they_are(buffers: list[_Buffer]) -> list[_Buffer]:
+    """The same buffers with what they hold now."""
+    now = [(module, name, getattr(module, name)) for module, name, *_ in buffers]
+    return [(m, name, buffer, buffer.detach().clone()) for m, name, buffer in now]
 
 
 @torch.no_grad()
