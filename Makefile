@@ -6,6 +6,7 @@ BIN := .venv/bin
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
+SCRIPTS := $(wildcard src/qlrstudy/report/assets/*.js)
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
 .venv/installed: pyproject.toml constraints.txt
@@ -32,6 +33,8 @@ quick: .venv/installed ## run the tests that take a minute
 check: .venv/installed ## format, lint, types, then all tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/oxfmt --check $(SCRIPTS)
+	$(BIN)/oxlint --deny-warnings --allow no-unused-vars $(SCRIPTS)
 	$(BIN)/pyright
 	$(MAKE) test
 
@@ -60,6 +63,7 @@ dist: ## wheel and sdist, checked, and each extra tried in a fresh environment
 format: .venv/installed ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/oxfmt $(SCRIPTS)
 
 clean: ## remove what the targets made
 	rm -rf .venv .venv-oldest .venv-newest demo dist site .cache .pytest_cache .ruff_cache

@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from browser import chromium, listen
 from qlrstudy.report.contents import contents
-from qlrstudy.report.page import html
+from qlrstudy.report.page import _SCRIPTS, _asset, html
 from report_cases import small_study, write_run
 
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=alert(1)>'
@@ -242,6 +244,45 @@ def test_a_narrow_screen_scrolls_in_one_direction(open_page):
     page.set_viewport_size({"width": 360, "height": 740})
     expect(page.locator(f"{CHART} path.curve").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_a_table_that_goes_on_says_so(open_page):
+    page = open_page("small")
+    page.set_viewport_size({"width": 360, "height": 740})
+    card = page.locator("section.card", has_text="Who wins")
+    expect(card.locator(".more")).to_contain_text("Scroll for more →")
+    card.locator(".scroll").evaluate("e => e.scrollTo(e.scrollWidth, 0)")
+    expect(card.locator(".more")).to_have_text("")
+
+
+def test_labels_are_whole_on_a_telephone(open_page):
+    page = open_page("small", ENERGY)
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.wait_for_timeout(200)
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll("main svg[role=application] text")]
+        .filter((text) => {
+          const [own, plot] = [text, text.ownerSVGElement].map((e) =>
+            e.getBoundingClientRect());
+          return own.left < plot.left - 1 || own.right > plot.right + 1
+            || own.top < plot.top - 1 || own.bottom > plot.bottom + 1;
+        }).map((text) => text.textContent)"""
+    )
+    assert cut == []
+
+
+def test_scripts_use_no_name_that_is_not_there_and_leave_none_unused(tmp_path):
+    """As the page has them: in one piece."""
+    script, settings = tmp_path / "joined.js", tmp_path / "settings.json"
+    script.write_text("\n".join(map(_asset, _SCRIPTS)), "utf-8")
+    settings.write_text('{"env": {"browser": true, "es2024": true}}')
+    lint = [Path(sys.executable).with_name("oxlint"), "--config", settings]
+    done = subprocess.run(
+        [*lint, "--deny-warnings", "--deny=no-undef", script],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_everything_that_acts_has_a_name(open_page):

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import filelock
-
 # Who looks whether a lock is held has it for a moment, which nobody must mistake for
 # a writer.
 _LOOK_SECONDS = 1.0
@@ -154,6 +152,9 @@ def locked(path: Path, *, wait: float = _LOOK_SECONDS) -> Iterator[None]:
         BusyError: another process is writing.
         StoreError: nothing can be written here.
     """
+    # Loaded here: those who only read, as `qlrstudy status`, answer sooner without.
+    import filelock
+
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(path)

@@ -1,7 +1,8 @@
 // A plot: medians with bands or points with error bars, zoom, cursor, keyboard.
 
 const MARGIN = { left: 66, right: 14, top: 12, bottom: 44 };
-const KEYS = "Drag to zoom, double-click to reset. With the keyboard: arrows move the cursor, + and − zoom, 0 resets.";
+const KEYS =
+  "Drag to zoom, double-click to reset. With the keyboard: arrows move the cursor, + and − zoom, 0 resets.";
 
 class Chart {
   // spec: {name, title, kind, x, y, xKind, yKind, series, background}, where x and y are axes as Python made them
@@ -18,10 +19,17 @@ class Chart {
   }
 
   tools() {
-    return element("span", { class: "choice", role: "group", "aria-label": "Zoom and data" },
-      button("+", () => this.zoomBy(0.5), { "aria-label": "Zoom in", title: "Zoom in" }), button("−", () => this.zoomBy(2), { "aria-label": "Zoom out", title: "Zoom out" }),
+    return element(
+      "span",
+      { class: "choice", role: "group", "aria-label": "Zoom and data" },
+      button("+", () => this.zoomBy(0.5), { "aria-label": "Zoom in", title: "Zoom in" }),
+      button("−", () => this.zoomBy(2), { "aria-label": "Zoom out", title: "Zoom out" }),
       button("Reset", () => this.zoomTo(null), { "aria-label": "Reset zoom", title: "Reset zoom" }),
-      button("CSV", () => download(`${this.spec.name}.csv`, this.table()), { "aria-label": "Download the data of this plot", title: "Download the data of this plot" }));
+      button("CSV", () => download(`${this.spec.name}.csv`, this.table()), {
+        "aria-label": "Download the data of this plot",
+        title: "Download the data of this plot",
+      }),
+    );
   }
 
   show(spec, keepZoom = false) {
@@ -51,11 +59,22 @@ class Chart {
   domains() {
     const { spec } = this;
     const fits = (kind, value) => value !== null && (kind !== "log" || value > 0);
-    const xs = spec.series.flatMap((one) => one.x.filter((x, i) => fits(spec.xKind, x) && one.y[i] !== null));
+    const xs = spec.series.flatMap((one) =>
+      one.x.filter((x, i) => fits(spec.xKind, x) && one.y[i] !== null),
+    );
     const ends = (y, e) => (this.pointed && e ? [y, y - e, y + e] : [y]);
-    const ys = spec.series.flatMap((one) => one.y.flatMap((y, i) => (y !== null && fits(spec.xKind, one.x[i]) ? ends(y, one.e?.[i]) : []))).filter((y) => fits(spec.yKind, y));
+    const ys = spec.series
+      .flatMap((one) =>
+        one.y.flatMap((y, i) =>
+          y !== null && fits(spec.xKind, one.x[i]) ? ends(y, one.e?.[i]) : [],
+        ),
+      )
+      .filter((y) => fits(spec.yKind, y));
     const room = this.pointed ? 0.07 : 0.04;
-    const [x, y] = [this.domain(spec.x, spec.xKind, xs, this.pointed || spec.xKind === "log" ? room : 0), this.domain(spec.y, spec.yKind, ys, room)];
+    const [x, y] = [
+      this.domain(spec.x, spec.xKind, xs, this.pointed || spec.xKind === "log" ? room : 0),
+      this.domain(spec.y, spec.yKind, ys, room),
+    ];
     return x && y ? { x, y } : null;
   }
 
@@ -78,22 +97,71 @@ class Chart {
     if (!this.spec || !width) return;
     const domains = this.zoom ?? this.domains();
     if (!domains) {
-      this.plot.replaceChildren(element("p", { class: "muted" }, this.spec.series.length ? "Nothing to draw on these axes." : "No algorithm is switched on."));
+      this.plot.replaceChildren(
+        element(
+          "p",
+          { class: "muted" },
+          this.spec.series.length
+            ? "Nothing to draw on these axes."
+            : "No algorithm is switched on.",
+        ),
+      );
       return;
     }
     const [right, bottom] = [width - MARGIN.right, this.height - MARGIN.bottom];
     this.x = makeScale(this.spec.xKind, domains.x, [MARGIN.left, right]);
     this.y = makeScale(this.spec.yKind, domains.y, [bottom, MARGIN.top]);
     const clip = `clip-${this.spec.name}`;
-    const behind = this.spec.background.map(([xs, ys]) => shape("path", { class: "behind", d: this.line(xs.map((x, i) => ({ x: this.x(x), y: this.y(ys[i]) }))) }));
-    const area = shape("g", { "clip-path": `url(#${clip})` }, ...behind, ...this.spec.series.map((one) => this.drawSeries(one)).reverse());
+    const behind = this.spec.background.map(([xs, ys]) =>
+      shape("path", {
+        class: "behind",
+        d: this.line(xs.map((x, i) => ({ x: this.x(x), y: this.y(ys[i]) }))),
+      }),
+    );
+    const area = shape(
+      "g",
+      { "clip-path": `url(#${clip})` },
+      ...behind,
+      ...this.spec.series.map((one) => this.drawSeries(one)).reverse(),
+    );
     const cuts = this.spec.series.flatMap((one) => this.drawCuts(one, MARGIN.top, bottom));
-    this.cursor = shape("line", { class: "cursor", y1: MARGIN.top, y2: bottom, visibility: "hidden" });
+    this.cursor = shape("line", {
+      class: "cursor",
+      y1: MARGIN.top,
+      y2: bottom,
+      visibility: "hidden",
+    });
     this.box = shape("rect", { class: "box", visibility: "hidden" });
-    this.svg = shape("svg", { viewBox: `0 0 ${width} ${this.height}`, height: this.height, tabindex: 0, role: "application",
-      "aria-roledescription": "plot", "aria-label": `${this.spec.title}: ${this.spec.y.label} against ${this.spec.x.label}. ${KEYS}` },
-      shape("defs", {}, shape("clipPath", { id: clip }, shape("rect", { x: MARGIN.left, y: MARGIN.top, width: right - MARGIN.left, height: bottom - MARGIN.top }))),
-      ...this.drawAxes(width), area, ...cuts, this.cursor, this.box);
+    this.svg = shape(
+      "svg",
+      {
+        viewBox: `0 0 ${width} ${this.height}`,
+        height: this.height,
+        tabindex: 0,
+        role: "application",
+        "aria-roledescription": "plot",
+        "aria-label": `${this.spec.title}: ${this.spec.y.label} against ${this.spec.x.label}. ${KEYS}`,
+      },
+      shape(
+        "defs",
+        {},
+        shape(
+          "clipPath",
+          { id: clip },
+          shape("rect", {
+            x: MARGIN.left,
+            y: MARGIN.top,
+            width: right - MARGIN.left,
+            height: bottom - MARGIN.top,
+          }),
+        ),
+      ),
+      ...this.drawAxes(width),
+      area,
+      ...cuts,
+      this.cursor,
+      this.box,
+    );
     this.listen();
     const focused = this.plot.contains(document.activeElement);
     this.plot.replaceChildren(this.svg, this.tip);
@@ -103,7 +171,10 @@ class Chart {
 
   drawAxes(width) {
     const [right, bottom, parts] = [width - MARGIN.right, this.height - MARGIN.bottom, []];
-    const xMarks = this.spec.x.ticks.length && !this.zoom ? this.spec.x.ticks : ticks(this.spec.xKind, this.x.domain, Math.max(3, Math.floor(width / 110)));
+    const xMarks =
+      this.spec.x.ticks.length && !this.zoom
+        ? this.spec.x.ticks
+        : ticks(this.spec.xKind, this.x.domain, Math.max(3, Math.floor(width / 110)));
     for (const mark of xMarks) {
       const at = this.x(mark.value);
       parts.push(shape("line", { class: "grid", x1: at, x2: at, y1: MARGIN.top, y2: bottom }));
@@ -114,32 +185,89 @@ class Chart {
       parts.push(shape("line", { class: "grid", x1: MARGIN.left, x2: right, y1: at, y2: at }));
       parts.push(shape("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, mark.text));
     }
-    parts.push(shape("line", { class: "axis", x1: MARGIN.left, x2: right, y1: bottom, y2: bottom }));
-    parts.push(shape("text", { class: "label", x: (MARGIN.left + right) / 2, y: this.height - 8, "text-anchor": "middle" }, this.spec.x.label));
+    parts.push(
+      shape("line", { class: "axis", x1: MARGIN.left, x2: right, y1: bottom, y2: bottom }),
+    );
+    parts.push(
+      shape(
+        "text",
+        {
+          class: "label",
+          x: (MARGIN.left + right) / 2,
+          y: this.height - 8,
+          "text-anchor": "middle",
+        },
+        this.spec.x.label,
+      ),
+    );
     const middle = (MARGIN.top + bottom) / 2;
-    parts.push(shape("text", { class: "label", x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, this.spec.y.label));
+    parts.push(
+      shape(
+        "text",
+        {
+          class: "label",
+          x: 14,
+          y: middle,
+          "text-anchor": "middle",
+          transform: `rotate(-90 14 ${middle})`,
+        },
+        this.spec.y.label,
+      ),
+    );
     return parts;
   }
 
   drawSeries(one) {
-    const group = shape("g", { class: one.muted ? "series muted" : "series", "data-algorithm": one.algorithm });
+    const group = shape("g", {
+      class: one.muted ? "series muted" : "series",
+      "data-algorithm": one.algorithm,
+    });
     group.style.setProperty("--own", one.style.colour);
     const spots = this.spots(one);
     const colour = "currentColor"; // of the group: its own, or grey while it is muted
     if (this.spec.kind === "curves") {
       const band = this.band(spots);
-      if (band) group.append(shape("path", { class: "band", d: band, fill: colour, "fill-opacity": 0.16 }));
+      if (band)
+        group.append(shape("path", { class: "band", d: band, fill: colour, "fill-opacity": 0.16 }));
     }
     if (this.spec.kind !== "points") {
-      group.append(shape("path", { class: "curve", d: this.line(spots), stroke: colour, "stroke-dasharray": one.style.dash.join(" ") || null, "stroke-opacity": one.opacity ?? null }));
+      group.append(
+        shape("path", {
+          class: "curve",
+          d: this.line(spots),
+          stroke: colour,
+          "stroke-dasharray": one.style.dash.join(" ") || null,
+          "stroke-opacity": one.opacity ?? null,
+        }),
+      );
     }
     const marks = new Set(one.marks);
     for (const spot of this.pointed ? spots : spots.filter((spot) => marks.has(spot.place))) {
       if (this.pointed && spot.e) {
-        const [low, high] = [this.pixel(this.y, spot.value - spot.e, spot.value), this.pixel(this.y, spot.value + spot.e, spot.value)];
-        group.append(shape("line", { x1: spot.x, x2: spot.x, y1: low, y2: high, stroke: colour, "stroke-width": 1.5 }));
+        const [low, high] = [
+          this.pixel(this.y, spot.value - spot.e, spot.value),
+          this.pixel(this.y, spot.value + spot.e, spot.value),
+        ];
+        group.append(
+          shape("line", {
+            x1: spot.x,
+            x2: spot.x,
+            y1: low,
+            y2: high,
+            stroke: colour,
+            "stroke-width": 1.5,
+          }),
+        );
       }
-      group.append(marker({ ...one.style, colour }, spot.x, spot.y, this.pointed ? 5.5 : 3.6, one.opacity ?? null));
+      group.append(
+        marker(
+          { ...one.style, colour },
+          spot.x,
+          spot.y,
+          this.pointed ? 5.5 : 3.6,
+          one.opacity ?? null,
+        ),
+      );
     }
     return group;
   }
@@ -148,9 +276,21 @@ class Chart {
   drawCuts(one, top, bottom) {
     const [low, high] = extent(this.x.range);
     const spots = this.spots(one).filter((spot) => spot.x >= low - 0.5 && spot.x <= high + 0.5);
-    const side = (spot) => (spot === undefined ? 0 : spot.y < top - 0.5 ? 1 : spot.y > bottom + 0.5 ? -1 : 0);
-    return spots.filter((spot, i) => side(spot) && side(spot) !== side(spots[i - 1])).map((spot) => shape("path", { class: "cut", fill: one.style.colour,
-      d: `M${spot.x.toFixed(1)},${(side(spot) > 0 ? top : bottom) - 7 * side(spot)}l4.5,${7 * side(spot)}h-9Z` }, shape("title", {}, `${one.title} goes on beyond the plot`)));
+    const side = (spot) =>
+      spot === undefined ? 0 : spot.y < top - 0.5 ? 1 : spot.y > bottom + 0.5 ? -1 : 0;
+    return spots
+      .filter((spot, i) => side(spot) && side(spot) !== side(spots[i - 1]))
+      .map((spot) =>
+        shape(
+          "path",
+          {
+            class: "cut",
+            fill: one.style.colour,
+            d: `M${spot.x.toFixed(1)},${(side(spot) > 0 ? top : bottom) - 7 * side(spot)}l4.5,${7 * side(spot)}h-9Z`,
+          },
+          shape("title", {}, `${one.title} goes on beyond the plot`),
+        ),
+      );
   }
 
   spots(one) {
@@ -158,20 +298,33 @@ class Chart {
     one.x.forEach((x, i) => {
       const y = one.y[i];
       if (x === null || y === null || (this.spec.xKind === "log" && x <= 0)) return;
-      spots.push({ x: this.x(x), y: this.pixel(this.y, y, this.y.domain[0]), value: y, e: one.e?.[i] ?? 0, place: i });
+      spots.push({
+        x: this.x(x),
+        y: this.pixel(this.y, y, this.y.domain[0]),
+        value: y,
+        e: one.e?.[i] ?? 0,
+        place: i,
+      });
     });
     return spots;
   }
 
   line(spots) {
-    const corner = (spot, i) => (this.spec.kind === "stairs" && i ? `H${spot.x.toFixed(1)}V${spot.y.toFixed(1)}` : `${i ? "L" : "M"}${spot.x.toFixed(1)},${spot.y.toFixed(1)}`);
+    const corner = (spot, i) =>
+      this.spec.kind === "stairs" && i
+        ? `H${spot.x.toFixed(1)}V${spot.y.toFixed(1)}`
+        : `${i ? "L" : "M"}${spot.x.toFixed(1)},${spot.y.toFixed(1)}`;
     return spots.map(corner).join("");
   }
 
   band(spots) {
     if (!spots.some((spot) => spot.e > 0)) return null;
-    const edge = (spot, sign) => `${spot.x.toFixed(1)},${this.pixel(this.y, spot.value + sign * spot.e, spot.value).toFixed(1)}`;
-    return `M${spots.map((spot) => edge(spot, 1)).join("L")}L${[...spots].reverse().map((spot) => edge(spot, -1)).join("L")}Z`;
+    const edge = (spot, sign) =>
+      `${spot.x.toFixed(1)},${this.pixel(this.y, spot.value + sign * spot.e, spot.value).toFixed(1)}`;
+    return `M${spots.map((spot) => edge(spot, 1)).join("L")}L${[...spots]
+      .reverse()
+      .map((spot) => edge(spot, -1))
+      .join("L")}Z`;
   }
 
   pixel(scale, value, middle) {
@@ -200,10 +353,15 @@ class Chart {
       const [begin, end] = [start, place(event)];
       start = null;
       this.box.setAttribute("visibility", "hidden");
-      if (begin && Math.abs(begin.x - end.x) > 6 && Math.abs(begin.y - end.y) > 6) this.zoomTo(this.between(begin, end));
+      if (begin && Math.abs(begin.x - end.x) > 6 && Math.abs(begin.y - end.y) > 6)
+        this.zoomTo(this.between(begin, end));
     });
-    this.svg.addEventListener("pointercancel", () => { start = null; });
-    this.svg.addEventListener("pointerleave", () => { if (!start) this.hideCursor(); });
+    this.svg.addEventListener("pointercancel", () => {
+      start = null;
+    });
+    this.svg.addEventListener("pointerleave", () => {
+      if (!start) this.hideCursor();
+    });
     this.svg.addEventListener("dblclick", () => this.zoomTo(null));
     this.svg.addEventListener("blur", () => this.hideCursor());
     this.svg.addEventListener("keydown", (event) => this.press(event));
@@ -214,7 +372,11 @@ class Chart {
     const moves = { ArrowLeft: -width / 40, ArrowRight: width / 40 };
     if (event.key in moves) {
       const from = this.at ?? (event.key === "ArrowRight" ? MARGIN.left : MARGIN.left + width);
-      this.moveCursor(Math.min(MARGIN.left + width, Math.max(MARGIN.left, from + moves[event.key])), MARGIN.top + 20, true);
+      this.moveCursor(
+        Math.min(MARGIN.left + width, Math.max(MARGIN.left, from + moves[event.key])),
+        MARGIN.top + 20,
+        true,
+      );
     } else if (event.key === "+" || event.key === "=") this.zoomBy(0.5);
     else if (event.key === "-") this.zoomBy(2);
     else if (event.key === "0" || event.key === "Escape") this.zoomTo(null);
@@ -235,7 +397,11 @@ class Chart {
     this.zoom = zoom;
     this.hideCursor();
     this.draw();
-    say(zoom ? `Zoomed: ${this.spec.x.label} from ${formatNumber(zoom.x[0], 3)} to ${formatNumber(zoom.x[1], 3)}.` : "Zoom reset.");
+    say(
+      zoom
+        ? `Zoomed: ${this.spec.x.label} from ${formatNumber(zoom.x[0], 3)} to ${formatNumber(zoom.x[1], 3)}.`
+        : "Zoom reset.",
+    );
   }
 
   zoomBy(factor) {
@@ -250,7 +416,13 @@ class Chart {
   }
 
   drawBox(a, b) {
-    const box = { x: Math.min(a.x, b.x), y: Math.min(a.y, b.y), width: Math.abs(a.x - b.x), height: Math.abs(a.y - b.y), visibility: "visible" };
+    const box = {
+      x: Math.min(a.x, b.x),
+      y: Math.min(a.y, b.y),
+      width: Math.abs(a.x - b.x),
+      height: Math.abs(a.y - b.y),
+      visibility: "visible",
+    };
     fill(this.box, box, []);
     this.hideCursor();
   }
@@ -269,14 +441,31 @@ class Chart {
     const near = single ? this.nearPoints(x, y) : this.nearCurves(x);
     if (!near.length) return this.hideCursor();
     if (!single) fill(this.cursor, { x1: x, x2: x, visibility: "visible" }, []);
-    const heading = single ? near[0].heading : `${this.spec.x.label} ${formatNumber(this.x.invert(x), 3)}`;
-    const rows = near.map((one) => element("tr", {}, element("td", {}, swatch(one.style)), element("td", {}, one.title), element("td", {}, formatEstimate(one.value, one.error))));
+    const heading = single
+      ? near[0].heading
+      : `${this.spec.x.label} ${formatNumber(this.x.invert(x), 3)}`;
+    const rows = near.map((one) =>
+      element(
+        "tr",
+        {},
+        element("td", {}, swatch(one.style)),
+        element("td", {}, one.title),
+        element("td", {}, formatEstimate(one.value, one.error)),
+      ),
+    );
     this.tip.replaceChildren(element("p", {}, heading), element("table", {}, ...rows));
     this.tip.hidden = false;
-    const left = x < this.plot.clientWidth / 2 ? x + 16 : Math.max(4, x - this.tip.offsetWidth - 16);
+    const left =
+      x < this.plot.clientWidth / 2 ? x + 16 : Math.max(4, x - this.tip.offsetWidth - 16);
     this.tip.style.left = `${left}px`;
     this.tip.style.top = `${Math.max(0, Math.min(y - 20, this.height - this.tip.offsetHeight - 4))}px`;
-    if (aloud) say(`${heading}: ${near.slice(0, 6).map((one) => `${one.title} ${formatNumber(one.value, 3)}`).join(", ")}`);
+    if (aloud)
+      say(
+        `${heading}: ${near
+          .slice(0, 6)
+          .map((one) => `${one.title} ${formatNumber(one.value, 3)}`)
+          .join(", ")}`,
+      );
   }
 
   nearCurves(pixel) {
@@ -297,7 +486,15 @@ class Chart {
       one.x.forEach((value, i) => {
         if (value === null || one.y[i] === null) return;
         const away = Math.hypot(this.x(value) - x, this.y(one.y[i]) - y);
-        if (away < 24) near.push({ away, style: one.style, title: one.title, heading: `${this.spec.x.label} ${formatNumber(value, 3)}`, value: one.y[i], error: one.e?.[i] });
+        if (away < 24)
+          near.push({
+            away,
+            style: one.style,
+            title: one.title,
+            heading: `${this.spec.x.label} ${formatNumber(value, 3)}`,
+            value: one.y[i],
+            error: one.e?.[i],
+          });
       });
     }
     return near.sort((a, b) => a.away - b.away).slice(0, 6);
@@ -307,7 +504,11 @@ class Chart {
 function nearest(values, wanted) {
   let best = null;
   values.forEach((value, i) => {
-    if (value !== null && (best === null || Math.abs(value - wanted) < Math.abs(values[best] - wanted))) best = i;
+    if (
+      value !== null &&
+      (best === null || Math.abs(value - wanted) < Math.abs(values[best] - wanted))
+    )
+      best = i;
   });
   return best;
 }

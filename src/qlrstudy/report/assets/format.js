@@ -6,7 +6,11 @@ function formatNumber(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e");
+  if (size >= 1e6 || size < 1e-4)
+    return value
+      .toExponential(digits - 1)
+      .replace(/\.?0+e/, "e")
+      .replace("e+", "e");
   if (Number.isInteger(value)) return value.toLocaleString("en-GB");
   return String(Number(value.toPrecision(digits)));
 }
@@ -16,7 +20,9 @@ function formatEstimate(value, error) {
 }
 
 function formatPower(exponent) {
-  const digits = [...String(Math.abs(exponent))].map((digit) => SUPERSCRIPTS[Number(digit)]).join("");
+  const digits = [...String(Math.abs(exponent))]
+    .map((digit) => SUPERSCRIPTS[Number(digit)])
+    .join("");
   return `10${exponent < 0 ? "⁻" : ""}${digits}`;
 }
 
@@ -30,7 +36,9 @@ function words(name) {
 
 function commaSeparated(rows) {
   // A spreadsheet would take text that begins like this for a formula.
-  const safe = (cell) => (typeof cell === "string" && /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : String(cell ?? ""));
-  const quoted = (cell) => (/[",\n\r]/.test(safe(cell)) ? `"${safe(cell).replaceAll('"', '""')}"` : safe(cell));
+  const safe = (cell) =>
+    typeof cell === "string" && /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : String(cell ?? "");
+  const quoted = (cell) =>
+    /[",\n\r]/.test(safe(cell)) ? `"${safe(cell).replaceAll('"', '""')}"` : safe(cell);
   return rows.map((row) => row.map(quoted).join(",")).join("\n") + "\n";
 }

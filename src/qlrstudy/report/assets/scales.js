@@ -4,7 +4,8 @@ function makeScale(kind, domain, range) {
   const forward = kind === "log" ? Math.log10 : (value) => value;
   const back = kind === "log" ? (value) => 10 ** value : (value) => value;
   const [low, high] = domain.map(forward);
-  const scale = (value) => range[0] + ((forward(value) - low) / (high - low || 1)) * (range[1] - range[0]);
+  const scale = (value) =>
+    range[0] + ((forward(value) - low) / (high - low || 1)) * (range[1] - range[0]);
   scale.invert = (pixel) => back(low + ((pixel - range[0]) / (range[1] - range[0])) * (high - low));
   scale.domain = domain;
   scale.range = range;
@@ -47,7 +48,10 @@ function logTicks([low, high], count) {
   const marks = [];
   const plain = first >= -3 && last <= 4;
   for (let exponent = first; exponent <= last; exponent += step) {
-    marks.push({ value: 10 ** exponent, text: plain ? formatNumber(10 ** exponent) : formatPower(exponent) });
+    marks.push({
+      value: 10 ** exponent,
+      text: plain ? formatNumber(10 ** exponent) : formatPower(exponent),
+    });
   }
   return marks;
 }
