@@ -232,6 +232,7 @@ class QLR(torch.optim.Optimizer):
         self._recorder = Recorder(model, loss, outputs, self._trained)
         return self
 
+    @torch._disable_dynamo  # A compiled loop runs a step as it is, like torch's own.
     @torch.no_grad()
     def step(  # type: ignore[override]
         self, closure: Objective | Accumulated | Callable[[], Tensor] | None = None
@@ -350,6 +351,7 @@ class QLR(torch.optim.Optimizer):
         refuse_step_from_average(averaging.is_in_place(self.state))
         return recorder.point([p for p in trained if p.grad is not None])
 
+    @torch._disable_dynamo
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients, and what is recorded of how they came about."""
         super().zero_grad(set_to_none)

@@ -149,10 +149,12 @@ class Recorder:
     def _listens(self) -> bool:
         return self._recording and torch.is_grad_enabled()
 
+    @torch._disable_dynamo  # In a compiled loop, too, it is to see the tensors.
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if self._listens():
             self._starts.append(Start(module))
 
+    @torch._disable_dynamo
     def _after(
         self,
         module: nn.Module,
@@ -188,6 +190,7 @@ class Recorder:
             returned = with_examples[0] if len(with_examples) == 1 else returned
         return picked(self.outputs, returned)
 
+    @torch._disable_dynamo
     def _compare(
         self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
