@@ -66,6 +66,7 @@ def write_run(
                     test_accuracy=accuracy,
                     step_size=0.1,
                     damping=math.nan,
+                    minibatch_training_accuracy=accuracy if number else math.nan,
                 )
             )
         for number, place in enumerate(positions):

@@ -68,9 +68,9 @@ def test_settings_come_from_the_paper_then_the_user(capsys, tmp_path):
     arguments += ["--hyperparameters", "paper", "--set", "damping_decrease=0.75"]
     assert cli.main(["run", *arguments, "--store", str(tmp_path)]) == 0
     chosen = _json(capsys)["hyperparameters"]
-    assert chosen["damping"] == 3.03e-6
+    assert chosen["damping"] == pytest.approx(4 * 0.414)  # of a loss four times theirs
     assert chosen["damping_decrease"] == 0.75
-    assert chosen["damping_increase"] == 2.1
+    assert chosen["damping_increase"] == 1.1
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from qlrstudy import paper
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.report import latex, render, styles
+from qlrstudy.report import tables as tables_of
 from qlrstudy.report.comparison import (
     Compared,
     comparisons,
@@ -24,6 +26,7 @@ from qlrstudy.report.load import load
 from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.tables import Table
 from qlrstudy.spec import Budget
+from qlrstudy.store.manifest import Machine
 from qlrstudy.tasks import TASKS
 from report_cases import small_study, write_run
 
@@ -107,7 +110,9 @@ def test_apart_is_in_combined_errors():
 def test_a_number_agrees_differs_or_is_explained(tmp_path):
     row = paper.result(TASKS["uci-energy"]["paper"], ALGORITHMS["adam"])
     loss = row["test_loss"] / 1.5
-    write_run(tmp_path, losses=(1.0, loss))
+    for seed in range(10):
+        write_run(tmp_path, seed=seed, losses=(1.0, loss))
+    write_run(tmp_path, algorithm="adam-untuned", losses=(1.0, 0.001147 / 1.5))
     write_run(tmp_path, algorithm="adamqlr-untuned", losses=(1.0, 0.0005))
     write_run(tmp_path, algorithm="sgd-full", losses=(1.0, 0.1))
     words = {
@@ -115,11 +120,38 @@ def test_a_number_agrees_differs_or_is_explained(tmp_path):
         for verdict in verdicts(comparisons(groups(load(tmp_path).runs)))
     }
     assert words["adam", "test_loss"].word == "agrees"
+    assert words["adam-untuned", "test_loss"].word == "undecided"  # one run
     assert words["sgd-full", "test_loss"].word == "differs"
     divergence = words["adamqlr-untuned", "test_loss"]
     assert divergence.word == "explained"
     assert divergence.explanation is not None
     assert "588 rows" in divergence.explanation.text
+
+
+def test_the_papers_steps_stand_in_for_its_time(tmp_path):
+    own = {"algorithm": "adam-untuned", "losses": (1.0, 0.5)}
+    write_run(tmp_path, budget={"seconds": 30.0}, **own)
+    found = comparisons(_groups(tmp_path))
+    hows = {(row.study.ours, row.how) for row in found}
+    short = "30 s in place of 900"
+    assert hows == {("runtime-validation", short), ("runtime-training", short)}
+    assert not list(verdicts(found))  # less time is shown, not judged
+    write_run(tmp_path, budget={"steps": 45_570}, **own)
+    found = comparisons(_groups(tmp_path))
+    assert {row.how for row in found} == {"at the paper's steps"}
+    assert len(list(verdicts(found))) == 2 * 4
+
+
+def test_machines_are_listed_beside_the_papers(tmp_path):
+    machine = Machine(
+        host="h", system="Linux", processor="P", cores=2, backend="cpu", devices=["cpu"]
+    )
+    made = {"machine": msgspec.to_builtins(machine), "versions": {"jax": "0.9"}}
+    for seed in range(3):
+        write_run(tmp_path, seed=seed, **made)
+    rows = tables_of.machines(load(tmp_path).runs).rows
+    assert [row[0] for row in rows] == ["Consumer Desktop", "Local Cluster", "Linux"]
+    assert rows[2][1:] == ("3 runs", "P, 2 cores", "cpu: cpu", "–", "0.9", "–")
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,9 @@ def test_the_data_of_a_store_are_those_of_its_runs(tmp_path):
 @pytest.mark.parametrize("name", ["runtime-validation", "epoch-constrained"])
 def test_seconds_limit_runs_of_a_time_and_trials_of_others(name):
     study = selected_study(name, "paper", Changes(seconds=30.0))
-    tuned = [cell for cell in study.cells if isinstance(cell.settings, Tuned)]
-    assert tuned and all(cell.settings.seconds == 30.0 for cell in tuned)
+    searches = [c.settings for c in study.cells if isinstance(c.settings, Tuned)]
+    assert searches and all(search.seconds == 30.0 for search in searches)
     budgets = {cell.budget for cell in study.cells}
     timed = name == "runtime-validation"
     assert budgets == {Budget("seconds", 30.0) if timed else None}
-    assert {cell.settings.budget for cell in tuned} == budgets
+    assert {search.budget for search in searches} == budgets

@@ -25,6 +25,24 @@ EPOCHS = {
 }
 SECONDS = dict.fromkeys(EPOCHS, 900.0) | {"CIFAR-10": 3600.0}
 
+# The paper's two machines: processor, devices, Python, JAX, the rest.
+MACHINES = {
+    "Consumer Desktop": (
+        "Intel Core i7-3930K",
+        "GPU: NVIDIA RTX 2080GTX",
+        "3.10.11",
+        "0.3.25",
+        "CUDA 11.4, cuDNN 8.05",
+    ),
+    "Local Cluster": (
+        "Intel Core i9-10900X",
+        "GPU: NVIDIA RTX 2080GTX",
+        "3.10.11",
+        "0.3.25",
+        "CUDA 11.8, cuDNN 8.05",
+    ),
+}
+
 # The table's columns and our names for the same things.
 _SETTINGS = {
     "batch_size": "batch_size",
@@ -53,9 +71,13 @@ TITLES = {
 _OWN_TITLES = {
     ("Rosenbrock", "sgd-minimal"): "GD Minimal",
     ("Rosenbrock", "sgd-full"): "GD Full",
-    ("Rosenbrock", "adamqlr-tuned"): "AdamQLR (Tuned, Hessian)",
-    ("Rosenbrock", "adamqlr-untuned"): "AdamQLR (Untuned, Hessian)",
+    # Its figure's; "(Tuned, Hessian)" is a variant whose step is clipped.
+    ("Rosenbrock", "adamqlr-tuned"): "AdamQLR (Hessian)",
 }
+
+# The authors' Rosenbrock loss is a quarter of the function, so their damping weighs
+# four times as much.
+_FACTORS = {("Rosenbrock", "damping"): 4.0}
 
 
 class Titled(Protocol):
@@ -89,7 +111,7 @@ def hyperparameters(task: Titled, algorithm: Titled) -> dict[str, float]:
     for row in table("hyperparameters"):
         if (row["dataset"], row["algorithm"]) == (task.title, title):
             return {
-                ours: float(row[theirs])
+                ours: float(row[theirs]) * _FACTORS.get((task.title, ours), 1.0)
                 for theirs, ours in _SETTINGS.items()
                 if row[theirs]
             }

@@ -141,13 +141,13 @@ def section_charts(
         series = tuple(muted(list(_curves(groups, curves, names)), losses))
         if series:
             name = f"{part.key}-{kind}"
-            yield _curve_chart(name, part.title, card, series, names, printed)
+            yield curve_chart(name, part.title, card, series, names, printed)
     family = [group for group in groups if group.algorithm in ABLATIONS]
     if len(family) > 1 and whole:
         names = ("test_loss", "training_loss")
         series = tuple(_curves(family, evaluations, names))
         title = f"Ablations: {part.title}"
-        yield _curve_chart(f"{part.key}-ablations", title, "", series, names)
+        yield curve_chart(f"{part.key}-ablations", title, "", series, names)
     if len(groups) > 1:
         yield _cost(part, printed=whole)
     if part.place.task == _VALLEY:
@@ -275,7 +275,7 @@ def _curves(
         )
 
 
-def _curve_chart(
+def curve_chart(
     name: str,
     title: str,
     card: str,
@@ -283,6 +283,7 @@ def _curve_chart(
     names: Sequence[str],
     printed: bool = True,
 ) -> Chart:
+    """Curves along training time, steps or epochs."""
     log = {
         key: _spans(np.array([one.x[key][-1] for one in series]), _TIMES_APART)
         for key in ("seconds", "steps", "epochs")

@@ -1,9 +1,10 @@
 """The paper's numbers beside ours: how far apart, and whether that is explained.
 
-A result agrees if it lies within three combined errors of the paper's. Where it does
-not, `explanations.csv` may say why, with the heading in the documentation that shows
-it. An explanation holds for differences of at most the share `within` of the paper's
-value.
+A result agrees if it lies within three combined errors of the paper's and ten runs or
+more say so: fewer have so large an error that they would agree with anything, and are
+undecided. Where it does not, `explanations.csv` may say why, with the heading in the
+documentation that shows it. An explanation holds for differences of at most the share
+`within` of the paper's value.
 """
 
 import csv
@@ -14,10 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from qlrstudy import paper
-from qlrstudy.report.groups import Group, Place, chosen_of_each
+from qlrstudy.report.groups import Group, chosen_of_each
 from qlrstudy.report.statistics import Estimate
 
 AGREEMENT = 3.0
+FEWEST_RUNS = 10
+_CLOSE = 0.01  # of the paper's steps, whose two tables do not quite agree either
 _BATCHES = "docs/reproduction.md#tuned-here"
 
 
@@ -89,7 +92,11 @@ QUANTITIES = (
     Quantity(
         "training_loss", "training loss (last minibatch)", "minibatch_training_loss"
     ),
-    Quantity("training_accuracy", "training accuracy", "training_accuracy"),
+    Quantity(
+        "training_accuracy",
+        "training accuracy (last minibatch)",
+        "minibatch_training_accuracy",
+    ),
     Quantity("test_loss", "test loss", "test_loss"),
     Quantity("test_accuracy", "test accuracy", "test_accuracy"),
     Quantity("generalisation_gap", "generalisation gap", "generalisation_gap"),
@@ -116,6 +123,13 @@ class Compared(NamedTuple):
             return distance / error
         return math.copysign(math.inf, distance) if distance else 0.0
 
+    @property
+    def relative(self) -> float:
+        """The difference as a share of the paper's value."""
+        if self.theirs is None or not self.theirs.value:
+            return math.nan
+        return (self.ours.value - self.theirs.value) / abs(self.theirs.value)
+
 
 class Explanation(NamedTuple):
     """Why a result is not the paper's: in short, and where it is shown."""
@@ -125,17 +139,21 @@ class Explanation(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A row of one of the paper's tables: our group, and each number beside theirs."""
+    """A row of one of the paper's tables: our group, and each number beside theirs.
+
+    `how` says what stands in for the paper's budget, if it is not that one.
+    """
 
     study: Study
     group: Group
     numbers: Mapping[Quantity, Compared]
+    how: str = ""
 
 
 class Verdict(NamedTuple):
     """A cell of the reproduction: what, how far, and how it is judged.
 
-    `word` is `agrees`, `differs` or `explained`.
+    `word` is `agrees`, `undecided` (close, but too few runs), `explained` or `differs`.
     """
 
     study: Study
@@ -149,36 +167,68 @@ class Verdict(NamedTuple):
 def comparisons(found: Sequence[Group]) -> list[Comparison]:
     """Every group that one of the paper's tables speaks of."""
     return [
-        Comparison(study, group, _numbers(group, study))
+        Comparison(study, own.group, _numbers(own, study), own.how)
         for study in STUDIES
-        for group in _study_groups(found, study)
+        for own in _study_groups(found, study)
     ]
 
 
 def verdicts(compared: Sequence[Comparison]) -> Iterator[Verdict]:
     """Every number that both the paper and the store have."""
-    for study, group, numbers in compared:
+    for study, group, numbers, _ in compared:
         for quantity, both in numbers.items():
-            if quantity.judged and math.isfinite(both.ours.value) and both.theirs:
+            if both.judged and math.isfinite(both.ours.value) and both.theirs:
                 yield _judged(study, group, quantity, both)
 
 
-def _study_groups(found: Sequence[Group], study: Study) -> tuple[Group, ...]:
-    """The groups that one of the paper's tables speaks of: its tasks at its budget."""
-    places = dict.fromkeys(group.place for group in found)
-    return tuple(
-        group
-        for place in places
-        if _is_protocol(place, study, found)
-        for group in chosen_of_each(
-            [group for group in found if group.place == place],
-            study.chosen_by,
-            study.ours,
-        )
-    )
+class _Match(NamedTuple):
+    """A group that stands for a row of the paper's: how well, and how, in words."""
+
+    rank: float
+    group: Group
+    how: str
+    judged: bool
 
 
-def _numbers(group: Group, study: Study) -> dict[Quantity, Compared]:
+def _study_groups(found: Sequence[Group], study: Study) -> Iterator[_Match]:
+    """For each of a table's rows the group nearest to it, where there is one."""
+    best: dict[tuple[str, str], _Match] = {}
+    for place in dict.fromkeys(group.place for group in found):
+        if place.scale != "paper" or place.caveats:
+            continue
+        here = [group for group in found if group.place == place]
+        for group in chosen_of_each(here, study.chosen_by, study.ours):
+            match = _match(group, study)
+            key = (place.task, group.algorithm)
+            if match and (key not in best or match.rank < best[key].rank):
+                best[key] = match
+    yield from best.values()
+
+
+def _match(group: Group, study: Study) -> _Match | None:
+    """By the paper's budget; in place of its time, by its steps, or by less time.
+
+    Another machine takes other steps in the paper's time, so that its steps are the
+    better comparison; less time is shown beside the paper's, and not judged.
+    """
+    budget, theirs = group.place.budget, study.budgets.get(group.runs[0].titles[0])
+    if theirs is None:
+        return None
+    if (budget.unit, budget.amount) == (study.unit, theirs):
+        return _Match(0, group, "", True)
+    if study.unit != "seconds":
+        return None
+    steps = paper.result(*titled(group), study.name).get("total_steps")
+    if steps and budget.unit == "steps" and abs(budget.amount / steps - 1) < _CLOSE:
+        return _Match(1, group, "at the paper's steps", True)
+    if budget.unit == "seconds" and budget.amount < theirs:
+        how = f"{budget.amount:g} s in place of {theirs:g}"
+        return _Match(2 + theirs / budget.amount, group, how, False)
+    return None
+
+
+def _numbers(own: _Match, study: Study) -> dict[Quantity, Compared]:
+    group = own.group
     row = paper.result(*titled(group), study.name)
     numbers = {}
     for quantity in QUANTITIES:
@@ -187,7 +237,7 @@ def _numbers(group: Group, study: Study) -> dict[Quantity, Compared]:
             error = row.get(f"{quantity.column}_error", 0.0)
             theirs = Estimate(row[quantity.column], error)
         ours = group.finals[quantity.ours]
-        numbers[quantity] = Compared(ours, theirs, quantity.judged)
+        numbers[quantity] = Compared(ours, theirs, quantity.judged and own.judged)
     return numbers
 
 
@@ -204,19 +254,10 @@ def titled(group: Group) -> tuple[Named, Named]:
     return Named(group.place.task, task), Named(group.algorithm, algorithm)
 
 
-def _is_protocol(place: Place, study: Study, found: Sequence[Group]) -> bool:
-    group = next(group for group in found if group.place == place)
-    amount = study.budgets.get(group.runs[0].titles[0])
-    return (
-        place.scale == "paper"
-        and not place.caveats
-        and (place.budget.unit, place.budget.amount) == (study.unit, amount)
-    )
-
-
 def _judged(study: Study, group: Group, quantity: Quantity, both: Compared) -> Verdict:
     if abs(both.apart) <= AGREEMENT:
-        return Verdict(study, group, quantity, both, "agrees", None)
+        word = "agrees" if len(group.runs) >= FEWEST_RUNS else "undecided"
+        return Verdict(study, group, quantity, both, word, None)
     why = _explanation(study, group, quantity, both)
     return Verdict(study, group, quantity, both, "explained" if why else "differs", why)
 
@@ -224,8 +265,7 @@ def _judged(study: Study, group: Group, quantity: Quantity, both: Compared) -> V
 def _explanation(
     study: Study, group: Group, quantity: Quantity, both: Compared
 ) -> Explanation | None:
-    assert both.theirs is not None
-    share = abs(both.ours.value / both.theirs.value - 1)
+    share = abs(both.relative)
     for row in explanations():
         fits = (
             row["study"] == study.name

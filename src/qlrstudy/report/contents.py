@@ -19,6 +19,7 @@ from qlrstudy.report.ranking import Ranking, ranking
 from qlrstudy.report.statistics import evaluation_curve, evolution_curve
 from qlrstudy.report.sweeps import sweeps
 from qlrstudy.report.tables import Table
+from qlrstudy.report.trajectories import trajectories
 
 # What is being done, how much of it, of how much.
 Watch = Callable[[str, int, int], None]
@@ -86,13 +87,15 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
             "yet; give the commands that began them again, or wait for them"
         )
     parts = sections(found)
-    shown = list(dict.fromkeys(group for part in parts for group in part.groups))
+    swept, cells = sweeps(found), profiles.cells(found)
+    varied = [g for sweep in swept for line in sweep.lines for g in line.groups]
+    compared_groups = [group for part in parts for group in part.groups]
+    shown = list(dict.fromkeys([*compared_groups, *varied]))
     evaluations, evolutions = {}, {}
     for done, group in enumerate(shown, 1):
         evaluations[group] = evaluation_curve(group.runs)
         evolutions[group] = evolution_curve(group.runs)
         watch("computing medians", done, len(shown))
-    swept, cells = sweeps(found), profiles.cells(found)
     ranked = ranking(parts, cells)
     compared = comparisons(found)
     judged = list(verdicts(compared))
@@ -100,7 +103,9 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
     for part in parts:
         charts = list(section_charts(part, evaluations, evolutions))
         if part.shape is None:
-            charts += [sweep_chart(own) for own in swept if own.place == part.place]
+            for own in (sweep for sweep in swept if sweep.place == part.place):
+                along = trajectories(own, evaluations)
+                charts += [sweep_chart(own), *([along] if along else [])]
         drawn.append(Part(part, tuple(charts)))
     return Contents(
         store=store,
@@ -118,6 +123,7 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
             tables.hyperparameters(parts),
             tables.search_spaces(found),
             tables.sensitivity(swept),
+            tables.machines(loaded.runs),
             test_losses(cells),
             profile_areas(cells),
             against_adam(cells),

@@ -16,7 +16,7 @@ from qlrstudy.report.styles import algorithm_title, task_title
 from qlrstudy.spec import Budget, Record
 from qlrstudy.store import studies
 from qlrstudy.store.files import DamagedError, UnreadableError
-from qlrstudy.store.manifest import Manifest
+from qlrstudy.store.manifest import Machine, Manifest
 from qlrstudy.store.runs import RunDirectory
 
 COMPLETE = ("finished", "diverged")
@@ -54,6 +54,8 @@ class StoredRun:
         unseen: whether a study says that nothing was chosen on such runs.
         version: of the algorithm, where it has one.
         examples: in the training split; `None` in stores that did not keep it.
+        machine: where it was made, if it says so.
+        versions: of the packages, by name.
     """
 
     name: str
@@ -76,6 +78,8 @@ class StoredRun:
     positions: np.ndarray | None
     studies: frozenset[str]
     examples: int | None
+    machine: Machine | None
+    versions: Mapping[str, str]
     unseen: bool = False
     version: str = ""
 
@@ -295,6 +299,8 @@ def _fields(content: Manifest) -> dict[str, Any]:
         "search": content.search,
         "started": content.started,
         "examples": content.examples.get("train"),
+        "machine": content.machine,
+        "versions": content.versions,
         "version": content.version,
     }
 

@@ -188,7 +188,8 @@ def _series(one: Series) -> dict[str, Any]:
 
 def _verdicts(found: Contents) -> dict[str, int]:
     words = [verdict.word for verdict in found.verdicts]
-    return {word: words.count(word) for word in ("agrees", "explained", "differs")}
+    known = ("agrees", "undecided", "explained", "differs")
+    return {word: words.count(word) for word in known}
 
 
 def _table(table: Table) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The tables: what they hold. How they are written is `render`'s affair."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from qlrstudy.report.comparison import (
     titled,
 )
 from qlrstudy.report.groups import Group, Section
+from qlrstudy.report.load import StoredRun
 from qlrstudy.report.statistics import LOSSES, Estimate
 from qlrstudy.report.styles import style
 from qlrstudy.report.sweeps import Sweep
@@ -46,7 +48,10 @@ def results(compared: Sequence[Comparison], study: Study) -> Table:
     own = [row for row in compared if row.study == study]
     header = ("task", "algorithm", "runs", *[q.title for q in QUANTITIES])
     rows = [
-        (*_who(row.group), *[_shown(row.numbers[quantity]) for quantity in QUANTITIES])
+        (
+            *_who(row.group, row.how),
+            *[_shown(row.numbers[quantity]) for quantity in QUANTITIES],
+        )
         for row in own
     ]
     return Table(
@@ -55,11 +60,11 @@ def results(compared: Sequence[Comparison], study: Study) -> Table:
         header,
         tuple(rows),
         "Ours / the paper's, and in brackets how many combined errors lie between. "
-        "Medians over 50 bootstrap samples of the runs: mean ± deviation. The training "
-        "loss is that of the last minibatch, as in the paper; the training accuracy is "
-        "of the whole training split. Our time is of training alone, the paper's holds "
-        "an evaluation after each step. A run that diverged counts with its last "
-        "finite values.",
+        "Medians over 50 bootstrap samples of the runs: mean ± deviation. Training "
+        "loss and accuracy are those of the last minibatch, as in the paper; runs of "
+        "before it was kept have no such accuracy. Our time is of training alone, the "
+        "paper's holds an evaluation after each step. A run that diverged counts with "
+        "its last finite values.",
         tuple(_lacking(study, [row.group for row in own])),
     )
 
@@ -102,6 +107,7 @@ def reproduction(found: Sequence[Verdict]) -> Table:
             verdict.compared.ours,
             verdict.compared.theirs,
             round(verdict.compared.apart, 2),
+            round(verdict.compared.relative, 3),
             verdict.word,
             "" if (why := verdict.explanation) is None else f"{why.text} ({why.link})",
         )
@@ -112,9 +118,11 @@ def reproduction(found: Sequence[Verdict]) -> Table:
     return Table(
         "reproduction",
         "Reproduction: every number that the paper has too",
-        (*header, "apart", "verdict", "explained by"),
+        (*header, "apart", "relative", "verdict", "explained by"),
         tuple(rows),
-        "Agrees: within three combined errors. Differs: further, and nobody knows why.",
+        "Agrees: within three combined errors, by ten runs or more. Undecided: so "
+        "close, but by fewer. Differs: further, and nobody knows why. Relative: the "
+        "difference as a share of the paper's value.",
         missing,
     )
 
@@ -167,6 +175,32 @@ def search_spaces(found: Sequence[Group]) -> Table:
     )
 
 
+def machines(runs: Sequence[StoredRun]) -> Table:
+    """What runs were made on and with, below the paper's."""
+    counts = Counter(_machine(run) for run in runs)
+    theirs = [(name, "the paper's", *row) for name, row in paper.MACHINES.items()]
+    ours = [(name, f"{count} runs", *row) for (name, *row), count in counts.items()]
+    return Table(
+        "machines",
+        "Hardware and versions",
+        ("machine", "runs", "processor", "devices", "Python", "JAX", "other packages"),
+        (*theirs, *ours),
+        "The paper's times are of GPUs; ours are of what is named here.",
+        () if ours else ("runs that say what they were made on",),
+    )
+
+
+def _machine(run: StoredRun) -> tuple[str, ...]:
+    known, versions = run.machine, dict(run.versions)
+    python, jax = (versions.pop(name, "–") for name in ("python", "jax"))
+    rest = ", ".join(f"{name} {version}" for name, version in versions.items()) or "–"
+    if known is None:
+        return ("–", "–", "–", python, jax, rest)
+    cores = "" if known.cores is None else f", {known.cores} cores"
+    devices = f"{known.backend}: {', '.join(sorted(set(known.devices)))}"
+    return known.system, f"{known.processor}{cores}", devices, python, jax, rest
+
+
 def sensitivity(swept: Sequence[Sweep]) -> Table:
     """Final losses along each sweep."""
     rows = [
@@ -195,9 +229,9 @@ def sensitivity(swept: Sequence[Sweep]) -> Table:
     )
 
 
-def _who(group: Group) -> tuple[str, str, str]:
+def _who(group: Group, how: str = "") -> tuple[str, str, str]:
     task, algorithm = group.runs[0].titles
-    return task, algorithm, runs_of(group)
+    return task, algorithm, runs_of(group) + (f", {how}" if how else "")
 
 
 def runs_of(group: Group) -> str:

@@ -9,6 +9,7 @@ STUDIES: dict[str, Study] = {
     "epoch-constrained": benchmark.EPOCH_CONSTRAINED,
     "runtime-validation": benchmark.RUNTIME_VALIDATION,
     "runtime-training": benchmark.RUNTIME_TRAINING,
+    "runtime-steps": benchmark.RUNTIME_STEPS,
     "penn-treebank": benchmark.PENN_TREEBANK,
     "sensitivity-rescale": sensitivity.RESCALE,
     "sensitivity-batch": sensitivity.BATCH,

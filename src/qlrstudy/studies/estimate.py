@@ -7,12 +7,13 @@ what another algorithm costs there, times how much more work a step is. No data 
 read: how many examples there are, the store's runs say, or the task.
 """
 
+import contextlib
 import csv
 import importlib.resources
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +22,9 @@ import numpy as np
 from qlrstudy.cluster.jobs import Job
 from qlrstudy.spec import Run
 from qlrstudy.store.files import NewerError, UnreadableError
+from qlrstudy.store.manifest import Identity
 from qlrstudy.store.runs import RunDirectory, read_runs
-from qlrstudy.store.tunings import FOLDER
+from qlrstudy.store.tunings import FOLDER, TuningIdentity, tuning_directories
 from qlrstudy.studies.definition import Cell
 from qlrstudy.studies.expand import (
     Expansion,
@@ -154,15 +156,25 @@ def known_data(store: Path) -> ReadIdentity:
     there is none, all that is known is how many examples there should be.
     """
     found: dict[tuple[str, str], DataIdentity] = {}
-    for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
-        for run in read_runs(folder).manifests.values():
-            own = DataIdentity(run.data, run.examples)
-            best = found.setdefault((run.task, run.scale), own)
-            if own.examples.get("train", 0) > best.examples.get("train", 0):
-                found[run.task, run.scale] = own
+    for known in _identities(store):
+        own = DataIdentity(known.data, known.examples)
+        best = found.setdefault((known.task, known.scale), own)
+        if own.examples.get("train", 0) > best.examples.get("train", 0):
+            found[known.task, known.scale] = own
     return lambda task: (
         found.get((task.name, task.scale)) or DataIdentity({}, {"train": task.examples})
     )
+
+
+def _identities(store: Path) -> Iterator[Identity | TuningIdentity]:
+    """Of all runs, trials and tunings of a store; an unpacked one has no trials."""
+    for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
+        yield from read_runs(folder).manifests.values()
+    for directory in tuning_directories(store):
+        with contextlib.suppress(UnreadableError):
+            known = directory.identity()
+            if known is not None:
+                yield known
 
 
 def lines(study: Expansion) -> list[CostLine]:

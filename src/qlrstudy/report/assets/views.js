@@ -429,7 +429,7 @@ function profileCard() {
 
 function reproductionCard() {
   const counts = DATA.verdicts;
-  const total = counts.agrees + counts.explained + counts.differs;
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const table = DATA.tables.find((one) => one.name === "reproduction");
   const bar = element(
     "div",
