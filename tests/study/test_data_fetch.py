@@ -27,6 +27,7 @@ class Server(ThreadingHTTPServer):
 
     files: dict[str, bytes]
     breaks: int | None = None
+    busy: bool = False
     ranges: bool = True
     requests: list[tuple[str, str | None]]
 
@@ -41,8 +42,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = self.headers["Range"]
         self.server.requests.append((self.path[1:], asked))
         body = self.server.files.get(self.path[1:])
-        if body is None:
-            self.send_error(404)
+        if body is None or self.server.busy:
+            self.send_error(404 if body is None else 503)
             return
         start = 0
         if asked and self.server.ranges:
@@ -134,6 +135,37 @@ def test_broken_download_goes_on_where_it_stopped(server, tmp_path):
     server.breaks = None
     fetch(_table(server), tmp_path)
     assert server.requests[-1] == ("data.txt", "bytes=4096-")
+    assert (tmp_path / "table" / "data.txt").read_bytes() == CONTENT
+
+
+def test_a_busy_server_does_not_cost_what_is_there(server, tmp_path):
+    rest = tmp_path / "table" / "data.txt.part"
+    rest.parent.mkdir()
+    rest.write_bytes(CONTENT[:4096])
+    server.busy = True
+    with pytest.raises(DataError, match="503.*try again"):
+        fetch(_table(server), tmp_path)
+    assert rest.read_bytes() == CONTENT[:4096]
+    server.busy = False
+    fetch(_table(server), tmp_path)
+    assert server.requests[-1] == ("data.txt", "bytes=4096-")
+
+
+def test_a_server_that_sends_on_and_on_is_stopped(server, tmp_path, monkeypatch):
+    monkeypatch.setattr("qlrstudy.data.fetch.MOST_BYTES", len(CONTENT))
+    server.files["data.txt"] = CONTENT + b"x"
+    with pytest.raises(DataError, match=f"larger than {len(CONTENT):,} bytes"):
+        fetch(_table(server), tmp_path)
+    assert {path.name for path in (tmp_path / "table").iterdir()} <= {".lock"}
+
+
+def test_a_link_in_the_place_of_a_part_is_not_followed(server, tmp_path):
+    outside, part = tmp_path / "outside", tmp_path / "table" / "data.txt.part"
+    outside.write_bytes(b"mine")
+    part.parent.mkdir()
+    part.symlink_to(outside)
+    fetch(_table(server), tmp_path)
+    assert outside.read_bytes() == b"mine"
     assert (tmp_path / "table" / "data.txt").read_bytes() == CONTENT
 
 

@@ -4,6 +4,7 @@ import shutil
 import tarfile
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import pooch
 from filelock import FileLock
@@ -11,6 +12,25 @@ from filelock import FileLock
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.files import matches
 from qlrstudy.data.registry import Archive, DataSet
+
+# More than any published file has: a server that sends on and on fills no disk.
+MOST_BYTES = 2**29
+_NOT_THAT_RANGE = 416
+
+
+class _Limited:
+    """A stream that takes no more bytes than any published file has."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+
+    def write(self, content: bytes) -> int:
+        if self.stream.tell() + len(content) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
+        return self.stream.write(content)
+
+    def flush(self) -> None:
+        self.stream.flush()
 
 
 def fetch(data_set: DataSet, root: Path, *, progress: bool = False) -> tuple[Path, ...]:
@@ -56,6 +76,8 @@ def fetch(data_set: DataSet, root: Path, *, progress: bool = False) -> tuple[Pat
 
 def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
     rest = path.with_name(f"{path.name}.part")
+    if rest.is_symlink():  # not ours, and not to be written through
+        rest.unlink()
     got = rest.stat().st_size if rest.exists() else 0
 
     def resume(url: str, output_file: str, caller: pooch.Pooch | None) -> None:
@@ -65,7 +87,7 @@ def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
             headers["Range"] = f"bytes={got}-"
         get = pooch.HTTPDownloader(progressbar=progress, headers=headers)
         with rest.open("ab") as stream:
-            get(url, stream, caller)
+            get(url, _Limited(stream), caller)
         rest.replace(output_file)
 
     try:
@@ -77,12 +99,12 @@ def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
             downloader=resume,  # pyright: ignore[reportArgumentType] - names only
         )
     except (OSError, ValueError) as error:
-        # A connection that broke leaves a part to go on from. A refusal, or a wrong
-        # checksum, can be the fault of a part that does not fit: then begin anew.
-        if (
-            isinstance(error, ValueError)
-            or getattr(error, "response", None) is not None
-        ):
+        # A connection that broke, or a server that is busy, leaves a part to go on
+        # from. A range that is not there, or a wrong checksum, can be the fault of a
+        # part that does not fit: then begin anew.
+        response = getattr(error, "response", None)
+        status = None if response is None else response.status_code
+        if isinstance(error, ValueError) or status == _NOT_THAT_RANGE:
             rest.unlink(missing_ok=True)
             if got:
                 return _download(url, checksum, path, progress)
@@ -125,7 +147,8 @@ def extract(path: Path, members: dict[str, str], folder: Path) -> None:
                 target = folder / name
                 fresh = target.with_name(f"{target.name}.part")
                 fresh.parent.mkdir(parents=True, exist_ok=True)
-                with source, fresh.open("wb") as stream:
+                fresh.unlink(missing_ok=True)  # a link would be written through
+                with source, fresh.open("xb") as stream:
                     shutil.copyfileobj(source, stream)
                 if not matches(fresh, checksum):
                     fresh.unlink()
