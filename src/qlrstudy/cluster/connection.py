@@ -3,9 +3,14 @@
 import contextlib
 import logging
 import os
+import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+_SESSION = "qlrstudy-"
 _MEMORY = 0.75  # of an accelerator, which JAX takes at the start
 
 
@@ -29,6 +34,10 @@ def prepare(address: str | None) -> None:
     """Set what Ray looks at as it is loaded; to be called before that."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Whoever else is on this machine must not be let in; see Ray's own documentation.
+    if address is None and os.environ.setdefault("RAY_AUTH_MODE", "token") == "token":
+        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     # On systems where Ray knows no clusters it keeps to the loopback address, and so it
     # should wherever nobody asked for a cluster.
     if address is None:
@@ -48,20 +57,62 @@ def connected(address: str | None) -> Iterator[None]:
     """Connect to the Ray of an address, or to one that ends with this process."""
     prepare(address)
     common: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    if address is None:
-        ray().init("local", include_dashboard=False, **common)
-    else:
+    with contextlib.ExitStack() as left:
+        if address is None:
+            folder = left.enter_context(_session())
+            common |= {"include_dashboard": False, "_temp_dir": str(folder / "ray")}
+        left.callback(ray().shutdown)
         try:
-            ray().init(address, **common)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"--address {address}: {error}; give the HOST:PORT that `ray start "
-                "--head` printed, or leave it out to use this machine alone"
-            ) from error
-    try:
+            ray().init(address or "local", **common)
+        except Exception as error:  # Ray's own are of many kinds
+            raise ValueError(_refused(address, error)) from error
         yield
+
+
+def _refused(address: str | None, error: Exception) -> str:
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if address is None:
+        return (
+            f"Ray did not start on this machine: {said}; it may be too busy: give the "
+            "same command again later, or start a Ray by `ray start --head` and give "
+            "its --address"
+        )
+    return (
+        f"--address {address}: {said}; give the HOST:PORT that `ray start --head` "
+        "printed, or leave it out to use this machine alone"
+    )
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[Path]:
+    """A folder for a Ray of this process, which only its user may enter.
+
+    Ray's own in it is open to all.
+
+    What a process that was killed has left is removed by the next one.
+    """
+    # Names of sockets must be short, which those of other folders need not be.
+    root = Path("/tmp") if Path("/tmp").is_dir() else Path(tempfile.gettempdir())
+    for old in root.glob(f"{_SESSION}*"):
+        if not _is_alive(old):
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_SESSION}{os.getpid()}-", dir=root))
+    try:
+        yield folder
     finally:
-        ray().shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(session: Path) -> bool:
+    """Whether the process that made a session is still there, or not this user's."""
+    pid = session.name.removeprefix(_SESSION).partition("-")[0]
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return session.stat().st_uid != os.getuid()
+    except (ValueError, OSError):
+        pass
+    return True
 
 
 def environment(cores: float, accelerators: float = 0.0) -> dict[str, str]:
