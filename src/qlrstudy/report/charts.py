@@ -4,6 +4,7 @@ A chart has one or more horizontal and vertical axes and holds every series' val
 each. A figure shows all of them, a panel for each pair; on the page a reader chooses.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -316,16 +317,23 @@ def _value_axis(name: str, curves: Sequence[Values]) -> Axis:
     # Without what diverged, which would crush all others.
     known = [curve[np.isfinite(curve)] for curve in curves]
     known = [curve for curve in known if len(curve)]
+    if not known:
+        return Axis(name, _words(name), True, least=profiles.LEAST_LOSS)
     starts = [float(curve[0]) for curve in known]
     ends = [float(curve[-1]) for curve in known]
-    most = max([*starts, 10 * float(np.median(ends))])
+    most = _limit(max([*starts, 10 * float(np.median(ends))]))
     # Single precision cannot tell lower losses from zero.
     return Axis(name, _words(name), True, least=profiles.LEAST_LOSS, most=most)
 
 
+def _limit(most: float) -> float | None:
+    """Of an axis; none where what is shown has none."""
+    return most if math.isfinite(most) else None
+
+
 def _final_axis(name: str, series: Sequence[Values]) -> Axis:
     typical = float(np.nanmedian(np.concatenate(series)))
-    most = _DIVERGED * max(typical, profiles.LEAST_LOSS)
+    most = _limit(_DIVERGED * max(typical, profiles.LEAST_LOSS))
     label = f"final {_words(name)}"
     return Axis(name, label, True, least=profiles.LEAST_LOSS, most=most)
 

@@ -8,7 +8,9 @@ chosen is repeated), or, of several, the one with the lowest final validation lo
 
 import dataclasses
 import math
+import re
 import shlex
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -19,6 +21,10 @@ from qlrstudy.report.styles import algorithm_order, task_order
 from qlrstudy.spec import Budget
 
 _SHAPE = ("batch_size", "sequence_length")
+
+
+_LONGEST = 120  # letters of a name of a file
+_PLAIN = "[A-Za-z0-9 ._-]*"
 
 
 class Place(NamedTuple):
@@ -199,9 +205,17 @@ def shape_words(shape: Shape) -> str:
 
 
 def file_name(*words: str) -> str:
-    """A name that any file can have: letters, digits and dashes, not too many."""
+    """A name that any file can have: letters, digits and dashes, not too many.
+
+    Where that leaves out what tells two names apart, a checksum does.
+    """
     text = "-".join(words)
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)[:120]
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in text)
+    plain = re.fullmatch("[A-Za-z0-9-]*", words[0]) and re.fullmatch(_PLAIN, text)
+    if plain and len(name) <= _LONGEST:
+        return name
+    checksum = zlib.crc32(text.encode(errors="backslashreplace"))
+    return f"{name[: _LONGEST - 9]}-{checksum:08x}"
 
 
 def final_loss(group: Group, quantity: str) -> float:

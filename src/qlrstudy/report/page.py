@@ -8,6 +8,7 @@ script element that holds it.
 import importlib.resources
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,9 @@ def html(found: Contents) -> str:
         "/*DATA*/": _inert(content),
         "/*SCRIPT*/": "\n".join(_asset(name) for name in _SCRIPTS),
     }
-    page = _asset("index.html")
-    for mark, text in parts.items():
-        before, after = page.split(mark)
-        page = before + text + after
-    return page
+    # All at once: what one part says must not be taken for the mark of another.
+    marks = "|".join(map(re.escape, parts))
+    return re.sub(marks, lambda mark: parts[mark[0]], _asset("index.html"))
 
 
 def data(found: Contents) -> dict[str, Any]:
