@@ -55,7 +55,11 @@ def test_an_interrupted_run_goes_on_bit_for_bit(algorithm, request, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ["adam", "adamqlr-untuned", "adamqlr", "kfac"])
-def test_a_minibatch_has_the_accuracy_it_had_before_its_step(algorithm, tmp_path):
+def test_a_minibatch_has_the_accuracy_it_had_before_its_step(
+    algorithm, request, tmp_path
+):
+    if algorithm == "kfac":
+        request.getfixturevalue("kfac_jax_installed")
     all_of_it = dataclasses.replace(_run(algorithm, steps=2), shape=BatchShape(10_000))
     outcome = train(all_of_it, DATA, tmp_path)
     before, after, last = RunDirectory(outcome.path).records()
