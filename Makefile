@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test quick check docs oldest newest dist format clean
+.PHONY: help lock demo test quick check docs oldest newest dist format clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -59,6 +59,9 @@ newest: ## the quick tests with the newest JAX, optax and torch, and so without 
 
 dist: ## wheel and sdist, checked, and each extra tried in a fresh environment
 	PYTHON=$(PYTHON) .ci/dist
+
+lock: ## write requirements.lock anew, after a change of pyproject.toml or constraints.txt
+	PYTHON=$(PYTHON) .ci/lock
 
 format: .venv/installed ## rewrite the code in the house format
 	$(BIN)/ruff format .
