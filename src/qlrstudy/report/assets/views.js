@@ -255,7 +255,7 @@ function rankingCard() {
   const scale = makeScale(
     "log",
     padded("log", [Math.min(ends[0], 1), Math.max(ends[1], 1)], 0.03),
-    [0, 140],
+    [0, 112],
   );
   const body = element("tbody");
   const show = (against) =>
@@ -337,7 +337,7 @@ function strip({ interval: [low, middle, high], algorithm }, scale) {
   const colour = styleOf(algorithm).colour;
   return shape(
     "svg",
-    { width: 140, height: 18, viewBox: "0 0 140 18", "aria-hidden": "true" },
+    { width: 112, height: 18, viewBox: "0 0 112 18", "aria-hidden": "true" },
     shape("line", { class: "one", x1: scale(1), x2: scale(1), y1: 0, y2: 18 }),
     shape("line", {
       x1: scale(low),
