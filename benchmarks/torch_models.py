@@ -82,6 +82,24 @@ class GPT(nn.Module):
         return self.out(self.norm(self.blocks(x)))
 
 
+class Adapters(nn.Module):
+    """Many small matrices, as low-rank adapters have them."""
+
+    def __init__(self, tensors: int, width: int = 64, rank: int = 8):
+        super().__init__()
+        pairs = range(tensors // 2)
+        down = [nn.Parameter(torch.randn(width, rank) / 8) for _ in pairs]
+        self.down = nn.ParameterList(down)
+        up = [nn.Parameter(torch.zeros(rank, width)) for _ in pairs]
+        self.up = nn.ParameterList(up)
+        self.out = nn.Linear(width, 10).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for down, up in zip(self.down, self.up, strict=True):
+            x = x + x @ down @ up
+        return self.out(x)
+
+
 def problem(name: str) -> tuple[nn.Module, Tensor, Tensor]:
     """A network with a batch of inputs and labels of its size."""
     torch.manual_seed(0)
@@ -93,6 +111,9 @@ def problem(name: str) -> tuple[nn.Module, Tensor, Tensor]:
             return resnet18(), torch.randn(8, 3, 128, 128), torch.arange(8)
         case "GPT 6x256, batch 8x128":
             return GPT(), text[:, :-1], text[:, 1:]
+        case "10 tensors" | "100 tensors" | "1000 tensors":
+            net = Adapters(int(name.split()[0]))
+            return net, torch.randn(32, 64), torch.arange(32) % 10
         case _:
             raise ValueError(f"problem must be one of {PROBLEMS}, got {name!r}")
 
@@ -101,4 +122,7 @@ PROBLEMS = (
     "MLP 784-3x1024-10, batch 512",
     "ResNet-18 128x128, batch 8",
     "GPT 6x256, batch 8x128",
+    "10 tensors",
+    "100 tensors",
+    "1000 tensors",
 )

@@ -4,8 +4,10 @@
 
 Steps of all optimisers take turns in one process, so that the machine's noise meets
 them alike; what is reported is the median over rounds of each one's time over Adam's.
-Memory is the most that tensors held at once during a step, by torch's own profiler on
-a CPU and its allocator on a GPU, without what was there before the first step.
+The overhead is what a step takes beyond one forward and one backward pass, over what
+Adam's takes, in CPU time and on average (each fourth step looks). Memory is the most
+that tensors held at once during a step, by torch's own profiler on a CPU and its
+allocator on a GPU, without what was there before the first step.
 """
 
 import argparse
@@ -37,6 +39,17 @@ def adam_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
     return step
 
 
+def passes(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
+    """What every optimiser needs: one forward and one backward pass."""
+
+    def step() -> None:
+        model.zero_grad()
+        logits = model(x)
+        nn.functional.cross_entropy(logits.flatten(0, -2), y.flatten()).backward()
+
+    return step
+
+
 def qlr_step(
     model: nn.Module, x: torch.Tensor, y: torch.Tensor, **settings: Any
 ) -> Step:
@@ -45,6 +58,7 @@ def qlr_step(
 
 
 STEPS: dict[str, Callable[..., Step]] = {
+    "passes": passes,
     "Adam": adam_step,
     "probe": qlr_step,
     "exact": lambda *data: qlr_step(*data, curvature=Fisher()),
@@ -77,26 +91,37 @@ def main() -> None:
     table = Table(title=f"a step's cost over Adam's (torch {torch.__version__}, CPU)")
     table.add_column("network")
     table.add_column("optimiser")
-    for column in ("time", "peak memory", "beyond Adam's, in parameters", "Adam's ms"):
+    for column in (
+        "time",
+        "overhead",
+        "peak memory",
+        "beyond Adam's, in parameters",
+        "Adam's ms",
+    ):
         table.add_column(column, justify="right")
     for name in [name for name in PROBLEMS if arguments.problem in name]:
         steps = {key: make(*problem(name)) for key, make in STEPS.items()}
         for step in steps.values():
-            step()  # states and kernels are made at the first
+            for _ in range(9):  # The first make states and kernels, and all look.
+                step()
         seconds: dict[str, list[float]] = {key: [] for key in steps}
+        work: dict[str, float] = dict.fromkeys(steps, 0.0)
         for _ in range(arguments.rounds):
             for key, step in steps.items():
-                start = time.perf_counter()
+                start, spent = time.perf_counter(), time.process_time()
                 step()
                 seconds[key].append(time.perf_counter() - start)
+                work[key] += time.process_time() - spent
         peaks = {key: peak_bytes(step) for key, step in steps.items()}
         size = 4 * sum(param.numel() for param in problem(name)[0].parameters())
-        for key in steps:
+        for key in [key for key in steps if key != "passes"]:
+            beyond = [work[name] - work["passes"] for name in (key, "Adam")]
             pairs = zip(seconds[key], seconds["Adam"], strict=True)
             table.add_row(
                 name,
                 key,
                 f"{statistics.median([a / b for a, b in pairs]):.2f}",
+                f"{beyond[0] / beyond[1]:.2f}",
                 f"{peaks[key] / peaks['Adam']:.2f}",
                 f"{(peaks[key] - peaks['Adam']) / size:+.2f}",
                 f"{1e3 * statistics.median(seconds['Adam']):.1f}",

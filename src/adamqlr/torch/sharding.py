@@ -12,8 +12,8 @@ from torch import Tensor, nn
 def is_sharded(tensor: Tensor) -> bool:
     """Whether a tensor is one process's share of a distributed one."""
     # Its module takes seconds to import; who has such a tensor has done it.
-    module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(tensor, module.DTensor)
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return kind is not None and isinstance(tensor, kind)
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -55,11 +55,12 @@ def sharing_group(params: list[Tensor]) -> torch.distributed.ProcessGroup | None
 
 def sharded_modules(model: nn.Module | None) -> Iterator[Any]:
     """The modules inside a model, itself among them, that `fully_shard` was given."""
-    module = sys.modules.get("torch.distributed.fsdp")
-    if model is None or module is None:
+    # It came with torch 2.6.
+    kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    if model is None or kind is None:
         return
     for inner in model.modules():
-        if isinstance(inner, module.FSDPModule):
+        if isinstance(inner, kind):
             yield inner
 
 
