@@ -15,11 +15,13 @@ import math
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
 
 import adamqlr.jax as in_jax
 import adamqlr.torch as in_torch
@@ -75,7 +77,8 @@ def jax_soak(steps: int, dtypes: tuple[jnp.dtype, jnp.dtype]) -> None:
         objective = in_jax.Objective(predict, in_jax.Categorical(), x, y)
         return in_jax.train_step(optimiser, objective, params, state)
 
-    state, losses, before = optimiser.init(params), [], memory()
+    state: Any = optimiser.init(params)
+    losses, before = [], memory()
     for number, (x, y) in enumerate(batches(steps, 1)):
         params, state, loss, _ = step(params, state, x, y)
         losses.append(float(loss))
@@ -125,7 +128,7 @@ def torch_soak(steps: int, dtype: torch.dtype) -> None:
             model.load_state_dict(saved[0])
             optimiser = in_torch.AdamQLR(model.parameters())
             optimiser.load_state_dict(saved[1])
-            for tensor in torch.utils._pytree.tree_leaves(optimiser.state_dict()):
+            for tensor in tree_leaves(optimiser.state_dict()):
                 assert not isinstance(tensor, torch.Tensor) or tensor.isfinite().all()
             assert all(param.isfinite().all() for param in model.parameters())
         if number == steps // 10:
