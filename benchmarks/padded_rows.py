@@ -59,6 +59,7 @@ class CountedFisher:
         assert isinstance(point.value_fn, Objective)
         assert point.value_fn.weights is not None
         look = Fisher().look(point, direction, reach)
+        assert look.curvature is not None
         return look._replace(curvature=look.curvature * point.value_fn.weights.mean())
 
 

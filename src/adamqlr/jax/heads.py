@@ -12,11 +12,11 @@ from adamqlr.heads import Head, check_same_examples, heads_of, part_of
 from adamqlr.jax.likelihoods import (
     Average,
     Likelihood,
-    Scale,
     as_likelihood,
     nats_of,
 )
 from adamqlr.settings import check_range
+from adamqlr.step import Scale
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # dictionaries have no hash

@@ -9,11 +9,11 @@ from jaxtyping import Array, Float, PyTree
 from adamqlr.jax.likelihoods import (
     Average,
     IndependentOutputs,
-    Scale,
     at_least_float32,
     nats_of,
 )
 from adamqlr.settings import check_range
+from adamqlr.step import Scale
 
 # Fisher information of the density that falls as exp(-r²/2) up to an error of one and
 # as exp(1/2 - |r|) beyond: how much of it lies below one (Huber 1964, section 6).

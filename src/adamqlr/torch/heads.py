@@ -10,10 +10,10 @@ from torch import Tensor
 
 from adamqlr.heads import Head, Name, check_same_examples, heads_of, part_of
 from adamqlr.settings import check_range
+from adamqlr.step import Scale
 from adamqlr.torch.likelihoods import (
     Average,
     Likelihood,
-    Scale,
     nats_of,
 )
 from adamqlr.torch.losses import as_likelihood

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
+from adamqlr.step import Scale
 from adamqlr.torch.likelihoods import (
     Average,
     Bernoulli,
@@ -23,7 +24,6 @@ from adamqlr.torch.likelihoods import (
     IndependentOutputs,
     Likelihood,
     Poisson,
-    Scale,
     WithDefaults,
     at_least_float32,
     nats_of,

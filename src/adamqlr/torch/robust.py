@@ -7,10 +7,10 @@ from typing import Any
 from torch import Tensor
 
 from adamqlr.settings import check_range
+from adamqlr.step import Scale
 from adamqlr.torch.likelihoods import (
     Average,
     IndependentOutputs,
-    Scale,
     at_least_float32,
     nats_of,
 )
