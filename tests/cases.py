@@ -13,7 +13,7 @@ from adamqlr.jax import (
     Gaussian,
     Objective,
     Poisson,
-    adam_qlr,
+    paper_adam_qlr,
     train_step,
 )
 
@@ -129,7 +129,7 @@ def linear_regression(weights=None):
     return objective, jnp.zeros((3, 1))
 
 
-def plain(optimiser=adam_qlr, *base, curvature=Fisher(), **settings):  # noqa: B008
+def plain(optimiser=paper_adam_qlr, *base, curvature=Fisher(), **settings):  # noqa: B008
     """The rule by itself: exact curvature of each batch alone, and no budget."""
     rule = dataclasses.replace(PAPER, **settings)
     return optimiser(*base, curvature=curvature, rule=rule)

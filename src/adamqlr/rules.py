@@ -34,8 +34,7 @@ class Limit(enum.IntEnum):
 
     MODEL = 0
     KL_BUDGET = 1
-    NO_WAY_BACK = 2
-    LOOK = 3
+    LOOK = 2
 
 
 @functools.singledispatch
@@ -97,6 +96,12 @@ def running_mean(mean: Scalar, value: Scalar, decay: Scalar) -> Scalar:
     return where(mean == 0, value, decay * mean + (1 - decay) * value)
 
 
+def kept_within(value: Scalar, centre: Scalar, factor: Scalar) -> Scalar:
+    """The value, or the nearest that is within so many times the centre; both >= 0."""
+    low, high = quotient(centre, factor), centre * factor
+    return where(value < low, low, where(value > high, high, value))
+
+
 def least_curvature(slope: Scalar, height: Scalar) -> Scalar:
     r"""Of the parabola that falls no lower than the loss can.
 
@@ -136,11 +141,12 @@ def pooled_variance(
 
 
 def dispersion(variance: Scalar, error: Scalar) -> Scalar:
-    r"""What a nat is in units of a squared error, $\phi$.
+    r"""What a nat is in units of the loss, $\phi$.
 
-    The variance of the targets: the distances over which predictions may differ. While
-    the errors are larger than that (targets far from zero, or all the same; a network
-    that starts far off), the errors are.
+    Of a squared error the variance of the targets: the distances over which predictions
+    may differ. While the errors are larger than that (targets far from zero, or all the
+    same; a network that starts far off), the errors are. Of a loss that is in nats by
+    itself one, as long as its errors are those of a network that starts as usual.
     """
     return maximum(variance, error)
 

@@ -73,10 +73,11 @@ class KLBudget:
 
     After $n$ examples, a step on a batch of $|B|$ of them may move the predictions by
     $\kappa = \kappa_0 |B|^r n^{-p}$ nats: $\alpha^2 d^\top C d \le 2\phi\, \kappa$,
-    with $\phi$ the variance of targets that have units, and one for others. And it may
-    not go back along its direction: a batch that asks for that is one of a rare kind,
-    or has none of it, and the steps of the others are limited where its own is not. Nor
-    may it go more than ten times as far as a probe has looked, or the last step went.
+    with $\phi$ the variance of targets that have units, and one for others, and with
+    the usual length of $d$ in place of this one's. And it always goes forward: a batch
+    whose own slope asks for a way back is one of a rare kind, or has none of it; it
+    tells how far to go, and the direction where to. Nor may a step go more than ten
+    times as far as a probe has looked, or the last step went.
 
     Args:
         nats: $\kappa_0 > 0$, what a first batch of one example may cause.
@@ -84,9 +85,9 @@ class KLBudget:
         power: $r$ in [0, 1], of the examples of the batch.
     """
 
-    nats: Scalar = 0.006
-    decay: Scalar = 0.25
-    power: Scalar = 0.5
+    nats: Scalar = 0.009
+    decay: Scalar = 0.5
+    power: Scalar = 1.0
 
     def __post_init__(self) -> None:
         check_range("KLBudget.nats", self.nats, 0, open_low=True)
@@ -134,7 +135,7 @@ class Rule:
 
     damping: Damping | None = None
     budget: KLBudget | None = KLBudget()
-    curvature_decay: Scalar | None = 0.9
+    curvature_decay: Scalar | None = 0.8
     rescale: Scalar = 1.0
     look_every: int = 4
     average: Average | None = Average()

@@ -13,8 +13,15 @@ from adamqlr import rules
 from adamqlr.rules import Limit, Scalar, Truth, where
 from adamqlr.settings import Average, Rule
 
-# Of the running mean of the squared error: some ten batches count.
-ERROR_DECAY = 0.9
+# Of the running means of the error and of the direction's length: some ten batches.
+ERROR_DECAY = NORM_DECAY = 0.9
+
+# How many nats a network may be off before a nat counts for less than one: one that
+# starts by guessing among 20,000 classes is.
+USUAL_NATS = 10.0
+
+# How many times longer or shorter than this direction the usual one may be taken for.
+UNUSUAL_NORM = 10.0
 
 # Curvatures change most at the start: that many steps all look.
 FIRST_LOOKS = 8
@@ -116,13 +123,15 @@ class Memory(NamedTuple):
         reach: where a probe looks next: the size of the last step that was made, or a
             quarter of the former reach after one was refused.
         curvature: running mean of $d^\top C d / d^\top d$ over all looks.
+        square_norm: running mean of $d^\top d$, where there is a budget.
         examples: how many were seen, as far as a budget counts them.
         uncounted: what rounding has left out of that: single examples, once there are
             more of them than float32 can count (16,777,216).
         mean: of all targets, where a budget needs the scale that the likelihood leaves
-            open; zero elsewhere, as the next two.
+            open; zero elsewhere, as the next one.
         variance: of all targets.
-        error: running mean of their square distance to the predictions.
+        error: running mean of their square distance to the predictions; of losses in
+            nats, of their height above the least, in units of `USUAL_NATS`.
         orientation: the sign of the first step's size: directions that point uphill,
             as Adam's, have 1, updates that others would add have -1.
         steps: how many were made.
@@ -132,6 +141,7 @@ class Memory(NamedTuple):
     damping: Scalar
     reach: Scalar
     curvature: Scalar
+    square_norm: Scalar
     examples: Scalar
     uncounted: Scalar
     mean: Scalar
@@ -201,7 +211,7 @@ class StepInfo(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 8, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 9, steps=0, rejections=0)
 
 
 def is_due(rule: Rule, memory: Memory) -> Truth:
@@ -236,7 +246,7 @@ def propose(
             that the budget has cut already.
     """
     slope, batch = measured.slope, measured.batch
-    memory, dispersion = _with_batch(memory, batch)
+    memory, dispersion = _with_batch(memory, measured)
     memory, curvature = _with_curvature(rule, memory, measured)
     if batch is not None and batch.least is not None:
         height = measured.loss - batch.least + measured.rounding
@@ -250,13 +260,13 @@ def propose(
         allowed = rules.kl_allowance(
             budget.nats, batch.examples, budget.power, seen, budget.decay
         )
-        divergence = rules.kl_divergence(step_size, curvature)
+        # What a step like this one would move the predictions by, as directions go.
+        memory, usual = _with_norm(memory, measured.square_norm)
+        divergence = rules.kl_divergence(step_size, curvature * usual)
         excess = rules.excess(divergence, allowed * dispersion)
         memory = _with_orientation(memory, step_size)
-        backwards = step_size * memory.orientation < 0
-        step_size = where(backwards, 0.0, rules.shortened(step_size, excess))
+        step_size = memory.orientation * abs(rules.shortened(step_size, excess))
         limit = where(excess > 1, int(Limit.KL_BUDGET), limit)
-        limit = where(backwards, int(Limit.NO_WAY_BACK), limit)
     step_size = factor * step_size
     if rule.budget is not None:
         known = math.inf if measured.distance is None else measured.distance
@@ -272,8 +282,9 @@ def propose(
     return Proposal(step_size, curvature, bend, predicted, limit, dispersion, memory)
 
 
-def _with_batch(memory: Memory, batch: Batch | None) -> tuple[Memory, Scalar]:
+def _with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
     r"""Count a batch in; also tells $\phi$, what a nat is in units of its loss."""
+    batch = measured.batch
     if batch is None:
         return memory, 1
     more = memory.uncounted + batch.examples
@@ -281,7 +292,7 @@ def _with_batch(memory: Memory, batch: Batch | None) -> tuple[Memory, Scalar]:
     uncounted = rules.left_out(examples, more, memory.examples)
     memory = memory._replace(examples=examples, uncounted=uncounted)
     if batch.scale is None:
-        return memory, 1
+        return _with_height(memory, measured.loss, batch.least)
     scale, share = batch.scale, batch.examples / examples
     memory = memory._replace(
         mean=memory.mean + share * (scale.mean - memory.mean),
@@ -291,6 +302,30 @@ def _with_batch(memory: Memory, batch: Batch | None) -> tuple[Memory, Scalar]:
         error=rules.running_mean(memory.error, scale.error, ERROR_DECAY),
     )
     return memory, rules.dispersion(memory.variance, memory.error)
+
+
+def _with_height(
+    memory: Memory, loss: Scalar, least: Scalar | None
+) -> tuple[Memory, Scalar]:
+    """The same for losses in nats, which networks may be thousands of off at first."""
+    if least is None:
+        return memory, 1
+    height = rules.maximum(loss - least, 0 * loss) / USUAL_NATS
+    error = rules.running_mean(memory.error, height, ERROR_DECAY)
+    return memory._replace(error=error), rules.dispersion(0 * error + 1, error)
+
+
+def _with_norm(memory: Memory, square_norm: Scalar) -> tuple[Memory, Scalar]:
+    """Count a direction's length in; also tells the usual square norm over this one's.
+
+    Were each direction stretched to the same divergence, the long ones that a rare
+    example makes would be cut, and the short ones of gradients that contradict each
+    other stretched: a step then follows Adam's momentum less than Adam does.
+    """
+    mean = rules.running_mean(memory.square_norm, square_norm, NORM_DECAY)
+    usual = rules.kept_within(mean, square_norm, UNUSUAL_NORM)
+    ratio = usual / where(square_norm == 0, 1, square_norm)
+    return memory._replace(square_norm=mean), where(square_norm == 0, 1.0, ratio)
 
 
 def _with_curvature(

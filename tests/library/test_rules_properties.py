@@ -42,6 +42,12 @@ def larger(a, b):
     return a if a >= b else b
 
 
+def kept_within(value, centre, factor):
+    if value < divided(centre, factor):
+        return divided(centre, factor)
+    return centre * factor if value > centre * factor else value
+
+
 def least_curvature(slope, height):
     if height > 0:
         return slope * slope / (2 * height)
@@ -97,6 +103,7 @@ ORACLES = {
         lambda mean, x, decay: x if mean == 0 else decay * mean + (1 - decay) * x,
         "",
     ),
+    "kept_within": (kept_within, ""),
     "least_curvature": (least_curvature, ""),
     "pooled_variance": (pooled_variance, ""),
     "dispersion": (larger, ""),

@@ -106,14 +106,42 @@ def test_a_schedule_s_factor_comes_after_the_limits():
     assert sizes[1] == sizes[0] / 4
 
 
-def test_a_budget_lets_no_step_go_back():
+def test_with_a_budget_every_step_goes_forward():
+    """A batch that would rather go back says how far, the direction says where to."""
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
     for orientation in (1.0, -1.0):  # of directions that point uphill, and downhill
         memory, info = judged(rule, measured(slope=2 * orientation, batch=batch()))
         assert info.step_size == orientation / 2
-        against = measured(slope=-2 * orientation, batch=batch())
+        against = measured(slope=-1 * orientation, batch=batch())
         info = judged(rule, against, memory=memory)[1]
-        assert info.step_size == 0 and info.limit == Limit.NO_WAY_BACK
+        assert info.step_size == orientation / 4 and info.limit == Limit.MODEL
+
+
+def test_a_budget_is_spent_on_directions_of_the_usual_length():
+    """One that is twice as long goes twice as far, as Adam's would."""
+    rule = dataclasses.replace(
+        UNDAMPED, budget=KLBudget(1e-3, decay=0.0), curvature_decay=0.5
+    )
+    memory, first = judged(rule, measured(batch=batch()))
+    assert memory.square_norm == 1
+    for longer in (2.0, 0.5):
+        square = longer**2
+        long = measured(square_norm=square, curvature=4 * square, slope=2 * longer)
+        after, info = judged(rule, long._replace(batch=batch()), memory=memory)
+        assert after.square_norm == pytest.approx(0.9 + 0.1 * square)
+        expected = first.step_size / after.square_norm**0.5
+        assert info.step_size == pytest.approx(expected)
+    huge = measured(square_norm=1e4, curvature=4e4, slope=200.0, batch=batch())
+    _, info = judged(rule, huge, memory=memory)
+    assert info.kl_divergence == pytest.approx(first.kl_divergence * 1e4 / 1000.9)
+
+
+def test_a_loss_of_many_nats_may_fall_by_many():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.0))
+    usual = measured(loss=9.0, batch=batch(least=0.0))
+    assert step.propose(rule, step.begin(rule), usual).dispersion == 1
+    far = usual._replace(loss=5e5)
+    assert step.propose(rule, step.begin(rule), far).dispersion == 5e4
 
 
 def test_a_step_goes_ten_times_as_far_as_somebody_looked():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from adamqlr.torch import QLR, SGDQLR, AdamQLR, Average, Categorical, Objective, Rule
-from adamqlr.torch.directions import adam, sgd
+from adamqlr.torch.directions import nesterov_adam, sgd
 from torch_cases import batch, set_reach
 
 
@@ -51,7 +51,7 @@ def steps(make, change=lambda model, optimiser, number: None, count=12):
 
 
 MAKERS = {
-    "adam": (AdamQLR, adam, {"betas": (0.9, 0.999), "eps": 1e-8}),
+    "adam": (AdamQLR, nesterov_adam, {"betas": (0.9, 0.99), "eps": 1e-8}),
     "sgd": (lambda params: SGDQLR(params, momentum=0.9), sgd, {"momentum": 0.9}),
 }
 

@@ -16,7 +16,7 @@ def adam_qlr(
     learning_rate: None = None,
     *,
     b1: float = 0.9,
-    b2: float = 0.999,
+    b2: float = 0.99,
     eps: float = 1e-8,
     weight_decay: float = 0.0,
     mask: Mask = None,
@@ -25,7 +25,7 @@ def adam_qlr(
 ) -> optax.GradientTransformationExtraArgs:
     r"""Adam's direction, at the length that a damped quadratic model asks for.
 
-    $$d = \hat m / (\sqrt{\hat v} + \epsilon), \qquad
+    $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
       \theta \gets \theta - \frac{g^\top d}{d^\top (C + \lambda I)\, d}\, d$$
 
     The defaults want no tuning at any batch size: one more forward pass at a distance
@@ -71,7 +71,7 @@ def adam_qlr(
     check_range("b2", b2, 0, 1, open_high=True)
     check_range("eps", eps, 0, open_low=True)
     check_range("weight_decay", weight_decay, 0)
-    direction = optax.scale_by_adam(b1, b2, eps)
+    direction = optax.scale_by_adam(b1, b2, eps, nesterov=True)
     if not isinstance(weight_decay, float) or weight_decay != 0:
         decay = optax.add_decayed_weights(weight_decay, mask)
         direction = optax.chain(direction, decay)

@@ -36,6 +36,41 @@ def adam(
     group: dict[str, Any],
 ) -> list[Tensor]:
     r"""Adam's, $\hat m / (\sqrt{\hat v} + \epsilon)$, with `betas` and `eps`."""
+    means, roots, steps = _moments(grads, params, states, group)
+    torch._foreach_mul_(roots, [1 - group["betas"][0] ** step for step in steps])
+    return list(torch._foreach_div(means, roots))
+
+
+def nesterov_adam(
+    grads: list[Tensor],
+    params: list[Tensor],
+    states: list[dict[str, Any]],
+    group: dict[str, Any],
+) -> list[Tensor]:
+    r"""Adam's with Nesterov's momentum, where the next step would see its mean.
+
+    $$\left(\frac{b_1 m}{1 - b_1^{t + 1}} + \frac{(1 - b_1)\, g}{1 - b_1^t}\right) \Big/
+      \left(\sqrt{\hat v} + \epsilon\right)$$
+
+    References:
+        Dozat, *Incorporating Nesterov Momentum into Adam*, 2016.
+    """
+    means, roots, steps = _moments(grads, params, states, group)
+    b1 = group["betas"][0]
+    ahead = torch._foreach_mul(means, [b1 / (1 - b1 ** (step + 1)) for step in steps])
+    own = torch._foreach_mul(grads, [(1 - b1) / (1 - b1**step) for step in steps])
+    torch._foreach_add_(ahead, own)
+    torch._foreach_div_(ahead, roots)
+    return list(ahead)
+
+
+def _moments(
+    grads: list[Tensor],
+    params: list[Tensor],
+    states: list[dict[str, Any]],
+    group: dict[str, Any],
+) -> tuple[list[Tensor], list[Tensor], list[int]]:
+    r"""Adam's $m$, $\sqrt{\hat v} + \epsilon$ in tensors of their own, and $t$."""
     (b1, b2), eps = group["betas"], group["eps"]
     for state, param in zip(states, params, strict=True):
         if "exp_avg" not in state:
@@ -45,14 +80,14 @@ def adam(
         state["step"] += 1
     means = [state["exp_avg"] for state in states]
     squares = [state["exp_avg_sq"] for state in states]
+    steps = [state["step"] for state in states]
     torch._foreach_lerp_(means, grads, 1 - b1)
     torch._foreach_mul_(squares, b2)
     torch._foreach_addcmul_(squares, grads, grads, 1 - b2)
-    roots = torch._foreach_div(squares, [1 - b2 ** s["step"] for s in states])
+    roots = torch._foreach_div(squares, [1 - b2**step for step in steps])
     torch._foreach_sqrt_(roots)
     torch._foreach_add_(roots, eps)
-    torch._foreach_mul_(roots, [1 - b1 ** s["step"] for s in states])
-    return list(torch._foreach_div(means, roots))
+    return means, list(roots), steps
 
 
 def sgd(
@@ -74,7 +109,7 @@ def sgd(
 
 
 # These do the same to each number, whatever the shape of the tensor that it is in.
-ELEMENTWISE: tuple[Direction, ...] = (adam, sgd)
+ELEMENTWISE: tuple[Direction, ...] = (adam, nesterov_adam, sgd)
 
 
 def count_in_numbers(states: Iterable[dict[str, Any]]) -> None:

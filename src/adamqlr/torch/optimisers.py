@@ -4,14 +4,14 @@ from typing import Any
 
 from adamqlr.settings import PAPER, Rule, check_range
 from adamqlr.torch.curvature import Curvature, Fisher
-from adamqlr.torch.directions import adam, sgd
+from adamqlr.torch.directions import adam, nesterov_adam, sgd
 from adamqlr.torch.qlr import QLR, Params
 
 
 class AdamQLR(QLR):
     r"""Adam's direction, at the length that a damped quadratic model asks for.
 
-    $$d = \hat m / (\sqrt{\hat v} + \epsilon), \qquad
+    $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
       \theta \gets \theta - \frac{g^\top d}{d^\top (C + \lambda I)\, d}\, d$$
 
     The defaults want no tuning at any batch size: one more forward pass at a distance
@@ -42,11 +42,11 @@ class AdamQLR(QLR):
         params: Params,
         lr: float = 1.0,
         *,
-        betas: tuple[float, float] = (0.9, 0.999),
+        betas: tuple[float, float] = (0.9, 0.99),
         eps: float = 1e-8,
         **options: Any,
     ):
-        super().__init__(params, adam, lr=lr, betas=betas, eps=eps, **options)
+        super().__init__(params, nesterov_adam, lr=lr, betas=betas, eps=eps, **options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """See `QLR`."""
@@ -57,7 +57,7 @@ class AdamQLR(QLR):
         super().add_param_group(param_group)
 
 
-class PaperAdamQLR(AdamQLR):
+class PaperAdamQLR(QLR):
     r"""AdamQLR as published: exact curvature of each batch by itself, and damping.
 
     The defaults are the paper's AdamQLR (Untuned), which it runs with batches of 3,200;
@@ -79,7 +79,8 @@ class PaperAdamQLR(AdamQLR):
         curvature: Curvature = Fisher(),  # noqa: B008 - immutable
         rule: Rule = PAPER,
     ):
-        super().__init__(params, curvature=curvature, rule=rule)
+        own = {"betas": (0.9, 0.999), "eps": 1e-8}
+        super().__init__(params, adam, curvature=curvature, rule=rule, **own)
 
 
 class SGDQLR(QLR):

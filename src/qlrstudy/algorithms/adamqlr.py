@@ -8,7 +8,6 @@ import dataclasses
 import hashlib
 import inspect
 
-import jax
 import optax
 
 from adamqlr.jax import (
@@ -23,6 +22,7 @@ from adamqlr.jax import (
     paper_adam_qlr,
     sgd_qlr,
 )
+from qlrstudy.algorithms.averaging import Averaged, polynomial_average
 from qlrstudy.algorithms.stepper import (
     Carry,
     adam_batch,
@@ -44,8 +44,9 @@ _SEARCH = {
 
 # To be raised whenever the library's `adam_qlr()` changes what it does, and none of its
 # defaults says so. 1 is the rule of the runs with a budget by the batch's size and no
-# average, which have no version; 2 that of the root of the size, and the average.
-_METHOD = 2
+# average, which have no version; 2 that of the root of the size, and the average;
+# 3 that of Nesterov's momentum, always forward, and averaged statistics of batch norm.
+_METHOD = 3
 
 
 def _version() -> str:
@@ -91,14 +92,15 @@ def _quarter(task: Task, settings: Settings) -> optax.GradientTransformation:
 
 
 def _evaluate_the_average(inner: Stepper) -> Stepper:
-    def params(carry: Carry) -> tuple[Params, ModelState]:
-        # Statistics of batch norm belong to the parameters that they were made with.
-        if jax.tree.leaves(carry.model_state):
-            return carry.params, carry.model_state
-        average = evaluation_params(carry.optimiser_state, carry.params)
-        return average, carry.model_state
+    """The library's average, with batch norm's statistics averaged alike."""
+    averaging = polynomial_average(inner)
 
-    return inner._replace(params=params)
+    def params(carried: Averaged) -> tuple[Params, ModelState]:
+        carry: Carry = carried.carry
+        average = evaluation_params(carry.optimiser_state, carry.params)
+        return average, carried.average[1]
+
+    return averaging._replace(params=params)
 
 
 ADAMQLR_TUNED = optax_algorithm(
