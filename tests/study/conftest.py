@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from qlrstudy.cluster import connection
 from qlrstudy.spec import DataOptions
+
+# Ray keeps what it finds as it is loaded, whichever test is the first to do so.
+connection.prepare(None)
 
 # The same cases in each run, and however long the machine takes over them.
 settings.register_profile("study", deadline=None, derandomize=True)
