@@ -226,11 +226,44 @@ def is_due(rule: Rule, memory: Memory) -> Truth:
     return first | (memory.steps % rule.look_every == 0)
 
 
-def seen_curvature(look: Look, slope: Scalar) -> Scalar:
-    """What a look says of the curvature, or the magnitude that its trial shows."""
-    if look.curvature is not None or look.trial is None:
-        return look.curvature
-    return abs(rules.curvature_between(slope, *look.trial))
+def measurement(
+    look: Look,
+    *,
+    loss: Scalar,
+    slope: Scalar,
+    square_norm: Scalar,
+    looked: Truth,
+    sound: Truth,
+    epsilon: float,
+    batch: Batch | None,
+) -> Measurement:
+    """What a look and the gradient say together; see `Measurement`.
+
+    Args:
+        look: along the direction; of NaN where nobody looked.
+        loss: of the batch.
+        slope: along the direction.
+        square_norm: of the direction.
+        looked: whether somebody did.
+        sound: whether loss and gradient are finite.
+        epsilon: relative rounding of the loss's type.
+        batch: what the likelihood says, where the rule has a budget.
+    """
+    curvature, trial = look.curvature, look.trial
+    if curvature is None and trial is not None:
+        curvature = abs(rules.curvature_between(slope, *trial))
+    return Measurement(
+        loss=loss,
+        slope=slope,
+        square_norm=square_norm,
+        curvature=curvature,
+        distance=None if trial is None else trial.distance,
+        looked=looked,
+        sound=sound,
+        rounding=4 * epsilon * abs(loss),
+        batch=batch,
+        farthest=look.farthest,
+    )
 
 
 def propose(

@@ -20,7 +20,7 @@ from adamqlr.jax.curvature import Curvature, Point, Probe, ValueFn, as_objective
 from adamqlr.jax.scalars import inner_product, scalar_dtype
 from adamqlr.rules import Truth
 from adamqlr.settings import Rule
-from adamqlr.step import Batch, Measurement, Memory, StepInfo, Trial
+from adamqlr.step import Batch, Memory, StepInfo, Trial
 
 
 class QLRState(NamedTuple):
@@ -125,17 +125,15 @@ def qlr(
         point, reach = Point(value_fn, params, outputs, loss), state.memory.reach
         looked = step.is_due(rule, state.memory)
         look = _if(looked, lambda: curvature.look(point, direction, reach))
-        measured = Measurement(
+        measured = step.measurement(
+            look,
             loss=loss,
             slope=slope,
             square_norm=square_norm,
-            curvature=step.seen_curvature(look, slope),
-            distance=None if look.trial is None else look.trial.distance,
             looked=looked,
             sound=sound,
-            rounding=4 * jnp.finfo(loss.dtype).eps * abs(loss),
+            epsilon=jnp.finfo(loss.dtype).eps,
             batch=batch,
-            farthest=look.farthest,
         )
         proposal = step.propose(rule, state.memory, measured)
         trial = look.trial

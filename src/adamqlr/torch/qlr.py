@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from adamqlr import step as method
 from adamqlr.rules import Limit, Truth
 from adamqlr.settings import Rule
-from adamqlr.step import Look, Measurement, Memory, Proposal, StepInfo, Trial
+from adamqlr.step import Look, Memory, Proposal, StepInfo, Trial
 from adamqlr.torch import averaging, memory
 from adamqlr.torch.arguments import (
     check_group,
@@ -292,44 +292,43 @@ class QLR(torch.optim.Optimizer):
         direction = bundles.apart(along) if looked else []
         if looked:
             look = self.curvature.look(point, direction, remembered.reach)
-        measured = Measurement(
+        measured = method.measurement(
+            look,
             loss=point.loss,
             slope=slope,
             square_norm=square_norm,
-            curvature=method.seen_curvature(look, slope),
-            distance=None if look.trial is None else look.trial.distance,
             looked=looked,
             sound=sound,
-            rounding=4 * torch.finfo(scalar_dtype(params)).eps * abs(point.loss),
+            epsilon=torch.finfo(scalar_dtype(params)).eps,
             batch=None if self.rule.budget is None else point.batch(),
-            farthest=look.farthest,
         )
         proposal = method.propose(self.rule, remembered, measured, lr)
         trial = look.trial
         if trial is None and looked and self.rule.damping is not None:
             trial = _tried(point, direction, proposal)
-        learnt, self._info = method.judge(
-            self.rule, remembered, measured, proposal, trial
-        )
+        judged = method.judge(self.rule, remembered, measured, proposal, trial)
+        learnt, self._info = judged
         if sound:
-            move(weights, along, self._info.step_size)
-            bundles.write(weights)
+            self._move(bundles, weights, along, learnt, self._info)
             drop_gathered(point.parts[0].model)
-            self._average(bundles, weights, along, learnt)
         memory.keep(self.param_groups, learnt)
         return point.loss.to(params[0].device, scalar_dtype(params))
 
-    def _average(
+    def _move(
         self,
         bundles: Bundles,
         weights: list[Tensor],
-        spare: list[Tensor],
+        along: list[Tensor],
         learnt: Memory,
+        info: StepInfo,
     ) -> None:
-        if self.rule.average is not None and self._info is not None:
-            weight = method.averaging_weight(self.rule.average, learnt, self._info)
+        """Move parameters and their average; the direction's tensors are used up."""
+        move(weights, along, info.step_size)
+        bundles.write(weights)
+        if self.rule.average is not None:
+            weight = method.averaging_weight(self.rule.average, learnt, info)
             states = [bundle.state for bundle in bundles.members]
-            averaging.update(states, weights, spare, weight)
+            averaging.update(states, weights, along, weight)
         bundles.publish()
 
     def _taken(
