@@ -84,8 +84,9 @@ def assert_rare_classes_are_learnt(problems, ours, adam):
         assert max(run.params, run.average) < 2 * other.params
 
 
-# What a batch of four without the rare class asks for is not what its momentum does.
-RAREST = pytest.mark.xfail(reason="steps are zero where a batch is against them")
+# One batch in twenty-five and fewer has the rare class: some seeds end above twice
+# Adam's loss.
+RAREST = pytest.mark.xfail(reason="batches of four with 1 % of a class and less")
 
 
 @pytest.mark.slow
@@ -95,7 +96,7 @@ RAREST = pytest.mark.xfail(reason="steps are zero where a batch is against them"
     [
         pytest.param(4, [0.005, 0.01], marks=RAREST),
         (4, [0.05, 0.2, 0.5]),
-        *[(batch, [0.005, 0.01, 0.05, 0.2, 0.5]) for batch in (32, 128, 512)],
+        *[(batch, [0.005, 0.01, 0.05, 0.2, 0.5]) for batch in (32, 512)],
     ],
 )
 def test_rare_classes_are_learnt_as_adam_learns_them(batch, shares, classes):
