@@ -128,8 +128,8 @@ class Memory(NamedTuple):
         uncounted: what rounding has left out of that: single examples, once there are
             more of them than float32 can count (16,777,216).
         mean: of all targets, where a budget needs the scale that the likelihood leaves
-            open; zero elsewhere, as the next one.
-        variance: of all targets.
+            open; zero elsewhere.
+        variance: of all targets; of losses that count nats, what a nat is.
         error: running mean of their square distance to the predictions; of losses in
             nats, of their height above the least, in units of `USUAL_NATS`.
         orientation: the sign of the first step's size: directions that point uphill,
@@ -324,9 +324,9 @@ def _with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
     examples = memory.examples + more
     uncounted = rules.left_out(examples, more, memory.examples)
     memory = memory._replace(examples=examples, uncounted=uncounted)
-    if batch.scale is None:
-        return _with_height(memory, measured.loss, batch.least)
-    scale, share = batch.scale, batch.examples / examples
+    scale, share = _scale(measured.loss, batch), batch.examples / examples
+    if scale is None:
+        return memory, 1
     memory = memory._replace(
         mean=memory.mean + share * (scale.mean - memory.mean),
         variance=rules.pooled_variance(
@@ -337,15 +337,19 @@ def _with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
     return memory, rules.dispersion(memory.variance, memory.error)
 
 
-def _with_height(
-    memory: Memory, loss: Scalar, least: Scalar | None
-) -> tuple[Memory, Scalar]:
-    """The same for losses in nats, which networks may be thousands of off at first."""
+def _scale(loss: Scalar, batch: Batch) -> Scale | None:
+    """The likelihood's; for losses that count nats, with their height as an error.
+
+    Networks may be thousands of nats off at first. A loss of nats in a unit of its own
+    has a scale without an error.
+    """
+    scale, least = batch.scale, batch.least
     if least is None:
-        return memory, 1
+        return scale
     height = rules.maximum(loss - least, 0 * loss) / USUAL_NATS
-    error = rules.running_mean(memory.error, height, ERROR_DECAY)
-    return memory._replace(error=error), rules.dispersion(0 * error + 1, error)
+    if scale is None:
+        return Scale(0 * loss, 0 * loss + 1, height)
+    return scale._replace(error=where(scale.error == 0, height, scale.error))
 
 
 def _with_norm(memory: Memory, square_norm: Scalar) -> tuple[Memory, Scalar]:

@@ -116,6 +116,10 @@ ORACLES = {
     "shortened": (lambda a, over: a / over if over > 1 else a, ""),
     "predicted_change": (lambda a, slope, bend: -a * slope + a * a * bend / 2, ""),
     "change_at": (change_at, ""),
+    "curvature_between": (
+        lambda slope, h, change: divided(2 * (change + h * slope), h * h),
+        "",
+    ),
     "reduction_ratio": (reduction_ratio, ""),
     "averaging_weight": (lambda t, p: divided(p + 1, p + t), "count power"),
     "next_damping": (next_damping, ""),

@@ -28,6 +28,8 @@ DEEP = {
     "penn-treebank": _TEXT,
     "penn-treebank-characters": _CHARACTERS,
 }
+_LAYERS = batch_normed(ResNet(width=4, blocks=(1,), products=False), (32, 32, 3))
+LAYERED = {"svhn": _LAYERS.predict, "cifar-10": _LAYERS.predict}
 # Another task's network and likelihood on other data.
 REPEATED = {
     "svhn",
@@ -40,7 +42,9 @@ REPEATED = {
     "python-manual-characters",
 }
 CASES = {
-    name: dataclasses.replace(task, **DEEP[name]._asdict()) if name in DEEP else task
+    name: dataclasses.replace(task, **DEEP[name]._asdict(), layered=LAYERED.get(name))
+    if name in DEEP
+    else task
     for name, task in SMALLEST.items()
 }
 TRACEABLE = {name: a for name, a in ALGORITHMS.items() if a.traceable}
