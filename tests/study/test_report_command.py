@@ -91,8 +91,11 @@ def test_every_figure_that_the_runs_allow_is_drawn(store):
         *(f"{fashion}-{kind}" for kind in ("loss", "accuracy", "evolution", "cost")),
         *(f"rosenbrock-shown-20-steps-{kind}" for kind in ("loss", "evolution")),
         "rosenbrock-shown-20-steps-paths",
-        f"sensitivity-{energy}-adam-learning-rate",
-        f"sensitivity-{energy}-adamqlr-tuned-damping",
+        *(
+            f"{kind}-{energy}-{swept}"
+            for kind in ("sensitivity", "trajectories")
+            for swept in ("adam-learning-rate", "adamqlr-tuned-damping")
+        ),
     }
 
 

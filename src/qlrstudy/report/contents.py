@@ -89,12 +89,13 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
     parts = sections(found)
     swept, cells = sweeps(found), profiles.cells(found)
     varied = [g for sweep in swept for line in sweep.lines for g in line.groups]
-    compared_groups = [group for part in parts for group in part.groups]
-    shown = list(dict.fromkeys([*compared_groups, *varied]))
+    compared_groups = dict.fromkeys(group for part in parts for group in part.groups)
+    shown = dict.fromkeys([*compared_groups, *varied])
     evaluations, evolutions = {}, {}
     for done, group in enumerate(shown, 1):
         evaluations[group] = evaluation_curve(group.runs)
-        evolutions[group] = evolution_curve(group.runs)
+        if group in compared_groups:
+            evolutions[group] = evolution_curve(group.runs)
         watch("computing medians", done, len(shown))
     ranked = ranking(parts, cells)
     compared = comparisons(found)
