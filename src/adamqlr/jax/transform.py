@@ -132,7 +132,7 @@ def qlr(
             square_norm=square_norm,
             looked=looked,
             sound=sound,
-            epsilon=jnp.finfo(loss.dtype).eps,
+            epsilon=float(jnp.finfo(loss.dtype).eps),
             batch=batch,
         )
         proposal = step.propose(rule, state.memory, measured)
