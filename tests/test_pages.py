@@ -65,7 +65,8 @@ def test_the_reference_has_everything_public(front):
     entries = set(
         re.findall(r"^::: (\S+)$", "".join(p.read_text() for p in pages), re.M)
     )
-    rooms = (front.__name__, "adamqlr.settings", "adamqlr.step", "adamqlr.rules")
+    method = ("settings", "measurements", "memory", "step", "rules")
+    rooms = (front.__name__, *[f"adamqlr.{name}" for name in method])
     named = {
         name for room, _, name in (e.rpartition(".") for e in entries) if room in rooms
     }

@@ -34,7 +34,7 @@ def is_module(name):
     return path.with_suffix(".py").exists() or path.is_dir()
 
 
-METHOD = ["rules", "settings", "heads", "step"]
+METHOD = ["rules", "settings", "heads", "measurements", "memory", "step"]
 ROOMS = {
     "jax": [
         "axes",

@@ -11,9 +11,10 @@ import torch
 import adamqlr.jax
 import adamqlr.torch  # noqa: F401 - both register how to select their scalars
 from adamqlr import step
+from adamqlr.measurements import Batch, Measurement, Scale, Trial
+from adamqlr.memory import begin
 from adamqlr.rules import Limit
 from adamqlr.settings import PAPER, Damping, KLBudget, Rule
-from adamqlr.step import Batch, Measurement, Scale, Trial
 
 UNDAMPED = dataclasses.replace(PAPER, damping=None)
 
@@ -35,7 +36,7 @@ def measured(**changes):
 
 def judged(rule, measurement, trial=None, memory=None):
     """What a whole step makes of a measurement."""
-    memory = step.begin(rule) if memory is None else memory
+    memory = begin(rule) if memory is None else memory
     proposal = step.propose(rule, memory, measurement)
     return step.judge(rule, memory, measurement, proposal, trial)
 
@@ -48,7 +49,7 @@ def batch(examples=8.0, scale=None, least=None):
 def test_examples_are_counted_past_what_float32_can_tell_apart(kind):
     """At 2^24 a float32 plus one is itself."""
     rule, few = Rule(), batch(1.0)
-    many = step.begin(rule)._replace(examples=2.0**24)
+    many = begin(rule)._replace(examples=2.0**24)
     count = lambda memory: step.propose(rule, memory, measured(batch=few)).memory
     if kind == "torch":
         memory = step.Memory(*[torch.tensor(x, dtype=torch.float32) for x in many])
@@ -61,20 +62,20 @@ def test_examples_are_counted_past_what_float32_can_tell_apart(kind):
 
 
 def test_a_proposal_is_the_model_s_minimum():
-    proposal = step.propose(UNDAMPED, step.begin(UNDAMPED), measured())
+    proposal = step.propose(UNDAMPED, begin(UNDAMPED), measured())
     assert proposal.step_size == 0.5 and proposal.predicted_change == -0.5
     assert proposal.limit == Limit.MODEL
 
 
 def test_damping_shortens_and_rescaling_multiplies():
     rule = dataclasses.replace(PAPER, damping=Damping(1.0), rescale=3.0)
-    proposal = step.propose(rule, step.begin(rule), measured())
+    proposal = step.propose(rule, begin(rule), measured())
     assert proposal.bend == 5 and proposal.step_size == pytest.approx(3 * 2 / 5)
 
 
 def test_a_budget_cuts_the_step_to_its_nats():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.5, power=0.75))
-    proposal = step.propose(rule, step.begin(rule), measured(batch=batch(16.0)))
+    proposal = step.propose(rule, begin(rule), measured(batch=batch(16.0)))
     assert proposal.limit == Limit.KL_BUDGET
     assert proposal.step_size**2 * 4 / 2 == pytest.approx(1e-3 / 16**0.5 * 8)
     assert proposal.memory.examples == 16
@@ -83,7 +84,7 @@ def test_a_budget_cuts_the_step_to_its_nats():
 def test_nats_are_counted_in_the_targets_scale():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.0, power=1.0))
     scale = Scale(mean=3.0, variance=4.0, error=1.0)
-    proposal = step.propose(rule, step.begin(rule), measured(batch=batch(scale=scale)))
+    proposal = step.propose(rule, begin(rule), measured(batch=batch(scale=scale)))
     assert proposal.dispersion == 4
     assert proposal.step_size**2 * 4 / 2 == pytest.approx(4 * 8e-3)
     memory = proposal.memory
@@ -93,14 +94,14 @@ def test_nats_are_counted_in_the_targets_scale():
 def test_the_height_of_the_loss_bounds_the_step():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
     flat = measured(curvature=0.0, batch=batch(least=1.0))
-    proposal = step.propose(rule, step.begin(rule), flat)
+    proposal = step.propose(rule, begin(rule), flat)
     assert proposal.curvature == pytest.approx(2**2 / (2 * (5 - 1)))
 
 
 def test_a_schedule_s_factor_comes_after_the_limits():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3))
     sizes = [
-        step.propose(rule, step.begin(rule), measured(batch=batch()), factor).step_size
+        step.propose(rule, begin(rule), measured(batch=batch()), factor).step_size
         for factor in (1, 0.25)
     ]
     assert sizes[1] == sizes[0] / 4
@@ -139,9 +140,9 @@ def test_a_budget_is_spent_on_directions_of_the_usual_length():
 def test_a_loss_of_many_nats_may_fall_by_many():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, decay=0.0))
     usual = measured(loss=9.0, batch=batch(least=0.0))
-    assert step.propose(rule, step.begin(rule), usual).dispersion == 1
+    assert step.propose(rule, begin(rule), usual).dispersion == 1
     far = usual._replace(loss=5e5)
-    assert step.propose(rule, step.begin(rule), far).dispersion == 5e4
+    assert step.propose(rule, begin(rule), far).dispersion == 5e4
 
 
 def test_a_step_goes_ten_times_as_far_as_somebody_looked():
@@ -157,7 +158,7 @@ def test_a_step_goes_ten_times_as_far_as_somebody_looked():
 
 def test_without_a_budget_a_step_may_go_back():
     rule = UNDAMPED
-    back = step.propose(UNDAMPED, step.begin(rule), measured(slope=-2.0))
+    back = step.propose(UNDAMPED, begin(rule), measured(slope=-2.0))
     assert back.step_size == -0.5
 
 
@@ -183,7 +184,7 @@ def test_between_looks_the_running_mean_stands_in():
 
 
 def test_looks_are_due_each_so_many_steps_and_until_one_succeeds():
-    rule, memory = Rule(look_every=5), step.begin(Rule())
+    rule, memory = Rule(look_every=5), begin(Rule())
     seen, first = memory._replace(curvature=1.0), step.FIRST_LOOKS
     due = [bool(step.is_due(rule, seen._replace(steps=n))) for n in range(12)]
     assert due == [True] * first + [n % 5 == 0 for n in range(first, 12)]
@@ -224,7 +225,7 @@ def test_a_batch_that_is_not_finite_teaches_nothing():
     ],
 )
 def test_a_step_that_would_not_end_well_is_refused(changes, trial):
-    memory = step.begin(PAPER)._replace(reach=1.0)
+    memory = begin(PAPER)._replace(reach=1.0)
     after, info = judged(PAPER, measured(**changes), trial, memory)
     expected = memory._replace(damping=2e-3, reach=0.25, rejections=1)
     assert after == expected and info.rejected and info.step_size == 0
@@ -283,7 +284,7 @@ MEASUREMENTS = {
 @pytest.mark.parametrize("kind, jitted", [("jax", 0), ("jax", 1), ("torch", 0)])
 def test_every_kind_of_scalar_makes_the_step_of_plain_numbers(case, kind, jitted, x64):
     rule, (measurement, trial) = Rule(Damping(0.3, 0.7, 1.7)), MEASUREMENTS[case]
-    memory = step.begin(rule)._replace(reach=0.3, curvature=3.0, examples=40.0)
+    memory = begin(rule)._replace(reach=0.3, curvature=3.0, examples=40.0)
     expected = judged(rule, measurement, trial, memory)
     make = lambda *args: judged(rule, *args)
     if jitted:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from adamqlr.step import Memory
+from adamqlr.memory import Memory
 from adamqlr.torch import (
     PAPER,
     SGDQLR,

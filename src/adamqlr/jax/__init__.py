@@ -34,9 +34,11 @@ from adamqlr.jax.optimisers import adam_qlr, paper_adam_qlr, sgd_qlr
 from adamqlr.jax.robust import Huber, Laplace
 from adamqlr.jax.training import Trainer, TrainingState, TrainStep, train_step, trainer
 from adamqlr.jax.transform import QLRState, evaluation_params, qlr
+from adamqlr.measurements import Look, Scale, Trial
+from adamqlr.memory import Memory
 from adamqlr.rules import Limit
 from adamqlr.settings import ANY_LOSS, PAPER, Average, Damping, KLBudget, Rule
-from adamqlr.step import Look, Memory, Scale, StepInfo, Trial
+from adamqlr.step import StepInfo
 
 __all__ = [
     "ANY_LOSS",

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float, PyTree
 
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.scalars import inner_product, scalar_dtype
+from adamqlr.measurements import Look, Trial
 from adamqlr.settings import check_range
-from adamqlr.step import Look, Trial
 
 ValueFn = Callable[[optax.Params], Array]
 

@@ -15,8 +15,8 @@ from adamqlr.jax.likelihoods import (
     as_likelihood,
     nats_of,
 )
+from adamqlr.measurements import Scale
 from adamqlr.settings import check_range
-from adamqlr.step import Scale
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # dictionaries have no hash

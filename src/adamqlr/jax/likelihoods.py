@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
+from adamqlr.measurements import Scale
 from adamqlr.settings import check_range
-from adamqlr.step import Scale
 
 Average = Callable[[Float[Array, "*examples"]], Float[Array, ""]]
 Weights = ArrayLike | Sequence[float]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from adamqlr.jax.axes import AxisName, shared, summed, total
 from adamqlr.jax.likelihoods import Likelihood, as_likelihood
-from adamqlr.step import Batch
+from adamqlr.measurements import Batch
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no hash, jit wants one

@@ -12,8 +12,8 @@ from adamqlr.jax.likelihoods import (
     at_least_float32,
     nats_of,
 )
+from adamqlr.measurements import Scale
 from adamqlr.settings import check_range
-from adamqlr.step import Scale
 
 # Fisher information of the density that falls as exp(-r²/2) up to an error of one and
 # as exp(1/2 - |r|) beyond: how much of it lies below one (Huber 1964, section 6).

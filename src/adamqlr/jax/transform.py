@@ -18,9 +18,11 @@ from adamqlr import step
 from adamqlr.jax.arguments import check_params, checked_arguments
 from adamqlr.jax.curvature import Curvature, Point, Probe, ValueFn, as_objective
 from adamqlr.jax.scalars import inner_product, scalar_dtype
+from adamqlr.measurements import Batch, Trial, measurement
+from adamqlr.memory import Memory, begin
 from adamqlr.rules import Truth
 from adamqlr.settings import Rule
-from adamqlr.step import Batch, Memory, StepInfo, Trial
+from adamqlr.step import StepInfo
 
 
 class QLRState(NamedTuple):
@@ -91,7 +93,7 @@ def qlr(
         check_params(params)
         dtype = scalar_dtype(params)
         # Each scalar is a buffer of its own, for none can be donated twice.
-        memory = jax.tree.map(lambda x: jnp.array(x, dtype), step.begin(rule))
+        memory = jax.tree.map(lambda x: jnp.array(x, dtype), begin(rule))
         count = lambda: jnp.zeros((), jnp.int32)
         memory = memory._replace(steps=count(), rejections=count())
         info = StepInfo(*[jnp.zeros((), dtype) for _ in StepInfo._fields])
@@ -125,7 +127,7 @@ def qlr(
         point, reach = Point(value_fn, params, outputs, loss), state.memory.reach
         looked = step.is_due(rule, state.memory)
         look = _if(looked, lambda: curvature.look(point, direction, reach))
-        measured = step.measurement(
+        measured = measurement(
             look,
             loss=loss,
             slope=slope,

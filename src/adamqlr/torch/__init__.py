@@ -8,9 +8,10 @@ except ModuleNotFoundError as error:
     ) from error
 
 
+from adamqlr.measurements import Look, Scale, Trial
 from adamqlr.rules import Limit
 from adamqlr.settings import ANY_LOSS, PAPER, Average, Damping, KLBudget, Rule
-from adamqlr.step import Look, Scale, StepInfo, Trial
+from adamqlr.step import StepInfo
 from adamqlr.torch.curvature import (
     Curvature,
     Fisher,

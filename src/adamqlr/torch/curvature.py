@@ -14,9 +14,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adamqlr import rules
+from adamqlr.measurements import Look, Trial
 from adamqlr.rules import Scalar
 from adamqlr.settings import check_range
-from adamqlr.step import Look, Trial
 from adamqlr.torch.objective import Objective
 from adamqlr.torch.point import Point, as_objective, bare
 from adamqlr.torch.products import tangents

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from adamqlr.heads import Head, Name, check_same_examples, heads_of, part_of
+from adamqlr.measurements import Scale
 from adamqlr.settings import check_range
-from adamqlr.step import Scale
 from adamqlr.torch.likelihoods import (
     Average,
     Likelihood,

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from adamqlr.measurements import Scale
 from adamqlr.settings import check_range
-from adamqlr.step import Scale
 
 # No class number: what to leave out of a mean is for weights to say.
 _NONE = torch.iinfo(torch.int64).min

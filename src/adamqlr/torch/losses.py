@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from adamqlr.step import Scale
+from adamqlr.measurements import Scale
 from adamqlr.torch.likelihoods import (
     Average,
     Bernoulli,

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from adamqlr import step as method
+from adamqlr import memory
+from adamqlr.memory import Memory
 from adamqlr.settings import Rule
-from adamqlr.step import Memory
 from adamqlr.torch.scalars import placed
 
 Groups = list[dict[str, Any]]
@@ -21,7 +21,7 @@ NAMES = tuple(f"memory_{name}" for name in Memory._fields)
 
 def begin(rule: Rule) -> dict[str, Any]:
     """What is remembered before the first step, as a group's settings."""
-    return dict(zip(NAMES, method.begin(rule), strict=True))
+    return dict(zip(NAMES, memory.begin(rule), strict=True))
 
 
 def taken_from(group: dict[str, Any]) -> dict[str, Any]:

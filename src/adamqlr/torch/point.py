@@ -16,8 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map
 
 from adamqlr import rules
+from adamqlr.measurements import Batch
 from adamqlr.rules import Scalar
-from adamqlr.step import Batch
 from adamqlr.torch.objective import (
     Accumulated,
     Closure,

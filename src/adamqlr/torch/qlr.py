@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from adamqlr import step as method
+from adamqlr.measurements import Look, Trial, measurement
+from adamqlr.memory import Memory
 from adamqlr.rules import Limit, Truth
 from adamqlr.settings import Rule
-from adamqlr.step import Look, Memory, Proposal, StepInfo, Trial
+from adamqlr.step import Proposal, StepInfo
 from adamqlr.torch import averaging, memory
 from adamqlr.torch.arguments import (
     check_group,
@@ -292,7 +294,7 @@ class QLR(torch.optim.Optimizer):
         direction = bundles.apart(along) if looked else []
         if looked:
             look = self.curvature.look(point, direction, remembered.reach)
-        measured = method.measurement(
+        measured = measurement(
             look,
             loss=point.loss,
             slope=slope,

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from adamqlr.measurements import Scale
 from adamqlr.settings import check_range
-from adamqlr.step import Scale
 from adamqlr.torch.likelihoods import (
     Average,
     IndependentOutputs,

@@ -1,0 +1,135 @@
+"""What the method remembers from one step to the next, and how it takes a batch in."""
+
+from typing import NamedTuple
+
+from adamqlr import rules
+from adamqlr.measurements import Batch, Measurement, Scale
+from adamqlr.rules import Scalar, where
+from adamqlr.settings import Rule
+
+# Of the running means of the error and of the direction's length: some ten batches.
+ERROR_DECAY = NORM_DECAY = 0.9
+
+# How many nats a network may be off before a nat counts for less than one: one that
+# starts by guessing among 20,000 classes is.
+USUAL_NATS = 10.0
+
+# How many times longer or shorter than this direction the usual one may be taken for.
+UNUSUAL_NORM = 10.0
+
+
+class Memory(NamedTuple):
+    r"""What the method remembers from one step to the next.
+
+    Attributes:
+        damping: $\lambda$ of the next step.
+        reach: where a probe looks next: the size of the last step that was made, or a
+            quarter of the former reach after one was refused.
+        curvature: running mean of $d^\top C d / d^\top d$ over all looks.
+        square_norm: running mean of $d^\top d$, where there is a budget.
+        examples: how many were seen, as far as a budget counts them.
+        uncounted: what rounding has left out of that: single examples, once there are
+            more of them than float32 can count (16,777,216).
+        mean: of all targets, where a budget needs the scale that the likelihood leaves
+            open; zero elsewhere.
+        variance: of all targets; of losses that count nats, what a nat is.
+        error: running mean of their square distance to the predictions; of losses in
+            nats, of their height above the least, in units of `USUAL_NATS`.
+        orientation: the sign of the first step's size: directions that point uphill,
+            as Adam's, have 1, updates that others would add have -1.
+        steps: how many were made.
+        rejections: how many others were refused.
+    """
+
+    damping: Scalar
+    reach: Scalar
+    curvature: Scalar
+    square_norm: Scalar
+    examples: Scalar
+    uncounted: Scalar
+    mean: Scalar
+    variance: Scalar
+    error: Scalar
+    orientation: Scalar
+    steps: Scalar
+    rejections: Scalar
+
+
+def begin(rule: Rule) -> Memory:
+    """What is remembered before the first step."""
+    damping = 0.0 if rule.damping is None else rule.damping.initial
+    return Memory(damping, *[0.0] * 9, steps=0, rejections=0)
+
+
+def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
+    r"""Count a batch in; also tells $\phi$, what a nat is in units of its loss."""
+    batch = measured.batch
+    if batch is None:
+        return memory, 1
+    more = memory.uncounted + batch.examples
+    examples = memory.examples + more
+    uncounted = rules.left_out(examples, more, memory.examples)
+    memory = memory._replace(examples=examples, uncounted=uncounted)
+    scale, share = _scale(measured.loss, batch), batch.examples / examples
+    if scale is None:
+        return memory, 1
+    memory = memory._replace(
+        mean=memory.mean + share * (scale.mean - memory.mean),
+        variance=rules.pooled_variance(
+            memory.mean, memory.variance, scale.mean, scale.variance, share
+        ),
+        error=rules.running_mean(memory.error, scale.error, ERROR_DECAY),
+    )
+    return memory, rules.dispersion(memory.variance, memory.error)
+
+
+def _scale(loss: Scalar, batch: Batch) -> Scale | None:
+    """The likelihood's; for losses that count nats, with their height as an error.
+
+    Networks may be thousands of nats off at first. A loss of nats in a unit of its own
+    has a scale without an error.
+    """
+    scale, least = batch.scale, batch.least
+    if least is None:
+        return scale
+    height = rules.maximum(loss - least, 0 * loss) / USUAL_NATS
+    if scale is None:
+        return Scale(0 * loss, 0 * loss + 1, height)
+    return scale._replace(error=where(scale.error == 0, height, scale.error))
+
+
+def with_norm(memory: Memory, square_norm: Scalar) -> tuple[Memory, Scalar]:
+    """Count a direction's length in; also tells the usual square norm over this one's.
+
+    Were each direction stretched to the same divergence, the long ones that a rare
+    example makes would be cut, and the short ones of gradients that contradict each
+    other stretched: a step then follows Adam's momentum less than Adam does.
+    """
+    mean = rules.running_mean(memory.square_norm, square_norm, NORM_DECAY)
+    usual = rules.kept_within(mean, square_norm, UNUSUAL_NORM)
+    ratio = usual / where(square_norm == 0, 1, square_norm)
+    return memory._replace(square_norm=mean), where(square_norm == 0, 1.0, ratio)
+
+
+def with_curvature(
+    rule: Rule, memory: Memory, measured: Measurement
+) -> tuple[Memory, Scalar]:
+    """Take a look into the running mean, which stands for the curvature.
+
+    A small batch is often one that the network has learnt already: its outputs hardly
+    answer to a step, whatever that does to all other examples.
+    """
+    if rule.curvature_decay is None:
+        return memory, measured.curvature
+    looked, square_norm = measured.looked, measured.square_norm
+    steepness = measured.curvature / where(square_norm == 0, 1, square_norm)
+    mean = rules.running_mean(memory.curvature, steepness, rule.curvature_decay)
+    mean = where(looked, mean, memory.curvature)
+    return memory._replace(curvature=mean), mean * square_norm
+
+
+def with_orientation(memory: Memory, step_size: Scalar) -> Memory:
+    """Tell from the first step whether directions point downhill or uphill."""
+    first = where(step_size < 0, -1.0, where(step_size > 0, 1.0, 0.0))
+    known = memory.orientation != 0
+    return memory._replace(orientation=where(known, memory.orientation, first))
