@@ -67,6 +67,7 @@ ROOMS = {
         "products",
         "curvature",
         "directions",
+        "groups",
         "averaging",
         "arguments",
         "qlr",

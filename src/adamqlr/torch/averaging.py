@@ -67,3 +67,11 @@ def take_back(states: States) -> None:
 def is_in_place(states: States) -> bool:
     """Whether parameters hold their averages now."""
     return any("iterate" in state for state in states.values())
+
+
+def load(states: States, params: list[Tensor], loaded: dict[int, Any]) -> None:
+    """Take over a checkpoint's averages, by the parameters' numbers, in their type."""
+    for number, param in enumerate(params):
+        average = loaded.get(number, {}).get("average")
+        if average is not None:
+            states[param]["average"] = average.to(param.device, copy=True)

@@ -3,9 +3,6 @@ r"""Quadratic-model step sizes around any direction.
 Here they are measured and moved; `adamqlr.step` has the method.
 """
 
-# pyright: reportPrivateImportUsage=false
-# The operations on lists of tensors have no public names; torch.optim uses these.
-
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +17,7 @@ from adamqlr.memory import Memory
 from adamqlr.rules import Limit, Truth
 from adamqlr.settings import Rule
 from adamqlr.step import Proposal, StepInfo
-from adamqlr.torch import averaging, memory
+from adamqlr.torch import averaging, groups, memory
 from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
@@ -34,6 +31,7 @@ from adamqlr.torch.arguments import (
 from adamqlr.torch.bundles import Bundles
 from adamqlr.torch.curvature import Curvature, Probe
 from adamqlr.torch.directions import ELEMENTWISE, Direction, count_in_numbers
+from adamqlr.torch.groups import Hook
 from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.passes import Doubts
 from adamqlr.torch.point import Point, bare, gradient
@@ -43,7 +41,6 @@ from adamqlr.torch.scalars import inner_product, norms, placed, scalar_dtype
 from adamqlr.torch.sharding import drop_gathered, refuse_other_shares
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-Hook = Callable[[list[Tensor]], Any]
 
 
 class QLR(torch.optim.Optimizer):
@@ -163,10 +160,7 @@ class QLR(torch.optim.Optimizer):
             count_in_numbers(self.state.values())
         # The parent has cast these to the type of half-precision parameters.
         params = [param for group in self.param_groups for param in group["params"]]
-        for number, param in enumerate(params):
-            average = state_dict["state"].get(number, {}).get("average")
-            if average is not None:
-                self.state[param]["average"] = average.to(param.device, copy=True)
+        averaging.load(self.state, params, state_dict["state"])
 
     def eval(self) -> None:
         """Put the average of the parameters in their place, to evaluate or to save it.
@@ -269,7 +263,7 @@ class QLR(torch.optim.Optimizer):
         params, remembered = point.params, memory.recall(self.param_groups, point.home)
         bundles = self._bundled(params)
         weights = bundles.joined(params)
-        grads, updates = self._updates(bundles, params, weights)
+        grads, updates = groups.updates(bundles, weights, self.clip)
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]
         squares = point.whole(*[inner_product(part, part) for part in made_of])
@@ -278,7 +272,7 @@ class QLR(torch.optim.Optimizer):
         if not sound:
             point.restore_buffers()
         along = self._directions(bundles, weights, updates) if sound else updates
-        lr = _evened_out(bundles, along)
+        lr = groups.evened_out(bundles, along)
         products = inner_product(grads, along), inner_product(along, along)
         slope, square_norm = point.whole(*products)
         if self.direction not in ELEMENTWISE:  # These are finite if gradients are.
@@ -417,7 +411,7 @@ class QLR(torch.optim.Optimizer):
         params = [param for param in self._trained() if param.grad is not None]
         bundles = self._bundled(params)
         weights = bundles.joined(params)
-        _, updates = self._updates(bundles, params, weights)
+        _, updates = groups.updates(bundles, weights, self.clip)
         along = self._directions(bundles, weights, updates)
         if self.rule.average is not None:
             states = [bundle.state for bundle in bundles.members]
@@ -425,49 +419,11 @@ class QLR(torch.optim.Optimizer):
         bundles.publish()
         return torch.zeros(())
 
-    def _updates(
-        self, bundles: Bundles, params: list[Tensor], weights: list[Tensor]
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """The raw gradients, and what the direction is made of."""
-        grads = [param.grad for param in params if param.grad is not None]
-        if any(grad.is_sparse for grad in grads):
-            raise ValueError("sparse gradients are not supported: use sparse=False")
-        raw = updates = bundles.joined(grads)
-        if self.clip is not None:
-            raw = [grad.clone() for grad in raw]
-            self.clip(params)
-            clipped = [param.grad for param in params if param.grad is not None]
-            updates = bundles.joined(clipped)
-        for group, own in bundles.by_group:
-            if group["l2"] != 0:
-                added = torch._foreach_add(
-                    updates[own], weights[own], alpha=group["l2"]
-                )
-                updates = [*updates[: own.start], *added, *updates[own.stop :]]
-        return raw, updates
-
     def _directions(
         self, bundles: Bundles, weights: list[Tensor], updates: list[Tensor]
     ) -> list[Tensor]:
         self.state.update(zip(bundles.params, bundles.states, strict=True))
-        directions: list[Tensor] = []
-        for group, own in bundles.by_group:
-            states = [bundle.state for bundle in bundles.members[own]]
-            turned = self.direction(updates[own], weights[own], states, group)
-            if group["weight_decay"] != 0:
-                decay = group["weight_decay"]
-                torch._foreach_add_(turned, weights[own], alpha=decay)
-            directions += turned
-        return directions
-
-
-def _evened_out(bundles: Bundles, along: list[Tensor]) -> float:
-    """Shorten the direction where `lr` is below the largest, which is returned."""
-    rates = [float(bundle.group["lr"]) for bundle in bundles.members]
-    largest = max(rates)
-    if largest > 0 and min(rates) < largest:
-        torch._foreach_mul_(along, [rate / largest for rate in rates])
-    return largest
+        return groups.directions(self.direction, bundles, weights, updates)
 
 
 def _tried(point: Point, direction: list[Tensor], proposal: Proposal) -> Trial:
