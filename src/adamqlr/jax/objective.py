@@ -104,10 +104,17 @@ class Objective:
 
     def losses(self, outputs: PyTree) -> Float[Array, "*examples"]:
         """The loss of each example, which `average` makes the batch's."""
-        if self.penalty is None:
-            return self.likelihood.loss(outputs, self.targets)
-        outputs, penalty = outputs
+        penalty = None
+        if self.penalty is not None:
+            outputs, penalty = outputs
         losses = self.likelihood.loss(outputs, self.targets)
+        if losses.size == 0:
+            raise ValueError(
+                "the batch holds no example (the losses of its examples have shape "
+                f"{losses.shape}): leave such batches out"
+            )
+        if penalty is None:
+            return losses
         counts = self.likelihood.counts(self.targets)
         return losses + (penalty if counts is None else counts * penalty)
 

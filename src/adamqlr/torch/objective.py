@@ -122,10 +122,17 @@ class Objective:
     def losses(self, outputs: Any) -> Tensor:
         """The loss of each example, in float32 at least, whatever autocast says."""
         with torch.autocast(tree_leaves(outputs)[0].device.type, enabled=False):
-            if self.penalty is None:
-                return self.likelihood.loss(outputs, self.targets)
-            outputs, penalty = outputs
+            penalty = None
+            if self.penalty is not None:
+                outputs, penalty = outputs
             losses = self.likelihood.loss(outputs, self.targets)
+            if losses.numel() == 0:
+                raise ValueError(
+                    "the batch holds no example (the losses of its examples have shape "
+                    f"{tuple(losses.shape)}): leave such batches out"
+                )
+            if penalty is None:
+                return losses
             counts = self.likelihood.counts(self.targets)
             return losses + (penalty if counts is None else counts * penalty)
 
