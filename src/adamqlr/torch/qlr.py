@@ -3,6 +3,9 @@ r"""Quadratic-model step sizes around any direction.
 Here they are measured and moved; `adamqlr.step` has the method.
 """
 
+# pyright: reportPrivateImportUsage=false
+# What keeps a step out of compiled loops has no public name; torch.optim uses it.
+
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
