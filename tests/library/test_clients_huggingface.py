@@ -6,7 +6,9 @@ from torch import nn
 
 pytest.importorskip("transformers", reason="of the extra `clients`")
 
-from peft import LoraConfig, get_peft_model  # noqa: E402 - after the check
+from accelerate import FullyShardedDataParallelPlugin  # noqa: E402 - after the check
+from accelerate.utils import DistributedType  # noqa: E402
+from peft import LoraConfig, get_peft_model  # noqa: E402
 from transformers import (  # noqa: E402
     GPT2Config,
     GPT2ForSequenceClassification,
@@ -17,6 +19,7 @@ from transformers import (  # noqa: E402
 
 from adamqlr.torch import AdamQLR, Categorical, Objective  # noqa: E402
 from adamqlr.torch.huggingface import StepSizes  # noqa: E402
+from processes import in_two_processes  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -215,3 +218,33 @@ def test_adapters_of_peft_are_trained(tmp_path):
     assert trainer.optimizer.optimizer.info.loss == pytest.approx(info.loss, rel=1e-4)
     assert_close(model, expected, 2e-4)
     assert all(dict(model.named_parameters())[n].equal(p) for n, p in frozen.items())
+
+
+def sharded_work(rank):
+    config = {"version": 2, "transformer_layer_cls_to_wrap": ["GPT2Block"]}
+    trainer = make_trainer(
+        f"out{rank}",
+        language_model(),
+        per_device_train_batch_size=4,
+        ddp_backend="gloo",
+        fsdp=True,
+        fsdp_config=config,
+    )
+    # accelerate has no such plugin for a CPU; what it does with one runs all the same.
+    state = trainer.accelerator.state
+    state.fsdp_plugin = FullyShardedDataParallelPlugin(**trainer.args.fsdp_plugin_args)
+    state.distributed_type = DistributedType.FSDP
+    trainer.is_fsdp_enabled = True
+    trainer.train()
+    params = [param.full_tensor().detach() for param in trainer.model.parameters()]
+    trainer.accelerator.end_training()
+    return params, trainer.optimizer.optimizer.info
+
+
+def test_its_fsdp2_equals_one_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model, info = by_hand(language_model(), Categorical())
+    for params, their_info in in_two_processes(sharded_work, tmp_path):
+        for a, b in zip(params, model.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=2e-4, atol=2e-4)
+        assert their_info.loss == pytest.approx(info.loss, rel=1e-4)

@@ -6,6 +6,7 @@ import io
 import pytest
 import torch
 from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from adamqlr.torch import (
     QLR,
@@ -193,6 +194,7 @@ def refused(step):
 
 def refusing_work(rank):
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.optim import ZeroRedundancyOptimizer
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
@@ -215,7 +217,10 @@ def refusing_work(rank):
     ignored = set(ignoring[4].parameters())
     fsdp.fully_shard(ignoring, ignored_params=ignored)
     sharded = make_model(rank)
+    whole = DistributedDataParallel(make_model())
+    handed_out = ZeroRedundancyOptimizer(whole.parameters(), optimizer_class=AdamQLR)
     messages = {
+        "ZeroRedundancyOptimizer": step(whole, handed_out),
         "tensor parallel": step(parallel),
         "mesh of 2 axes": step(hybrid),
         "ignored_params": step(ignoring),

@@ -3,9 +3,6 @@ r"""Quadratic-model step sizes around any direction.
 Here they are measured and moved; `adamqlr.step` has the method.
 """
 
-# pyright: reportPrivateImportUsage=false
-# What keeps a step out of compiled loops has no public name; torch.optim uses it.
-
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +38,11 @@ from adamqlr.torch.point import Point, bare, gradient
 from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
 from adamqlr.torch.scalars import inner_product, norms, placed, scalar_dtype
-from adamqlr.torch.sharding import drop_gathered, refuse_other_shares
+from adamqlr.torch.sharding import (
+    drop_gathered,
+    refuse_other_shares,
+    refuse_unlike_processes,
+)
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
@@ -152,14 +153,13 @@ class QLR(torch.optim.Optimizer):
         """Take over a checkpoint, also that of a `torch.optim.Adam` or `AdamW`.
 
         Of these the moments go on; what this optimiser has besides begins anew, and
-        its own settings stay: a learning rate is none of them. What a checkpoint of an
-        earlier version of this optimiser lacks begins anew too.
+        its own settings stay: a learning rate is none of them.
         """
         theirs = state_dict["param_groups"]
         groups = memory.groups_of_another(self.param_groups, theirs)
-        if groups is None:
-            groups = memory.filled_in(self.rule, theirs)
-        super().load_state_dict({**state_dict, "param_groups": groups})
+        if groups is not None:
+            state_dict = {**state_dict, "param_groups": groups}
+        super().load_state_dict(state_dict)
         if self.direction in ELEMENTWISE:
             count_in_numbers(self.state.values())
         # The parent has cast these to the type of half-precision parameters.
@@ -401,6 +401,8 @@ class QLR(torch.optim.Optimizer):
         elif model not in self._models:
             whole = self.direction not in ELEMENTWISE
             refuse_other_shares(bare(model), point.params, whole)
+            trained = self._trained()
+            refuse_unlike_processes(bare(model), trained, point.group, point.home)
             self._models.add(model)
 
     def _is_asked_for_states(self) -> bool:

@@ -31,13 +31,14 @@ class Start:
 
     def __init__(self, model: nn.Module | None, params: Iterable[Tensor] = ()):
         self.model = model
-        tensors = list(params if model is None else model.parameters())
-        kinds = {"cpu", *[tensor.device.type for tensor in tensors]} - {"meta"}
+        tensors = params if model is None else model.parameters()
+        devices = {tensor.device for tensor in tensors}
+        kinds = {"cpu", *[device.type for device in devices]} - {"meta"}
         self.casts = {kind: _autocast_dtype(kind) for kind in sorted(kinds)}
         self.computed = {dtype for dtype in self.casts.values() if dtype is not None}
         self.computed |= gathered_types(model)
         self.devices = sorted(
-            {t.device for t in tensors if t.device.type not in ("cpu", "meta")}, key=str
+            [d for d in devices if d.type not in ("cpu", "meta")], key=str
         )
         self.random = _random_states(self.devices)
         self.buffers = _buffers(model)

@@ -55,7 +55,8 @@ def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
     Of tensors that are shared with other processes, of this one's numbers.
     """
     dtype, device = scalar_dtype(a), home(a)
-    pairs = zip(*_joined_alike(a, b), strict=True)
+    lists = _joined_alike(a) * 2 if a is b else _joined_alike(a, b)
+    pairs = zip(*lists, strict=True)
     products = [
         torch.dot(x.reshape(-1).to(dtype), y.reshape(-1).to(dtype)) for x, y in pairs
     ]

@@ -1,6 +1,7 @@
 """Tensors of which each process has a share, as `fully_shard` makes them."""
 
 import sys
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 def is_sharded(tensor: Tensor) -> bool:
     """Whether a tensor is one process's share of a distributed one."""
+    if type(tensor) is Tensor or type(tensor) is nn.Parameter:  # Nearly all are.
+        return False
     # Its module takes seconds to import; who has such a tensor has done it.
     kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     return kind is not None and isinstance(tensor, kind)
@@ -115,4 +118,35 @@ def refuse_other_shares(
             f"{len(params) - len(sharded)} of {len(params)} parameters are not sharded "
             "(ignored_params of fully_shard), whose gradients nobody sums: shard them "
             "too, or freeze them"
+        )
+
+
+def refuse_unlike_processes(
+    model: nn.Module,
+    trained: list[Tensor],
+    group: torch.distributed.ProcessGroup | None,
+    device: torch.device,
+) -> None:
+    """Refuse processes of which each would step other parameters of one model.
+
+    Args:
+        model: that all have.
+        trained: what this process's optimiser trains.
+        group: the processes; `None` for one alone.
+        device: on which they exchange numbers.
+    """
+    if group is None:
+        return
+    own = {id(param) for param in trained}
+    found = zlib.crc32(bytes(id(param) in own for param in model.parameters()))
+    least_and_most = torch.tensor([-found, found], dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(
+        least_and_most, torch.distributed.ReduceOp.MAX, group=group
+    )
+    if bool(least_and_most.sum() != 0):
+        raise ValueError(
+            f"processes train different parameters of {type(model).__name__}, as "
+            "ZeroRedundancyOptimizer hands them out, which is not supported: use the "
+            "optimiser by itself, and to share its memory out shard the model by "
+            "torch.distributed.fsdp.fully_shard (FSDP2)"
         )

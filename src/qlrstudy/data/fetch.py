@@ -3,7 +3,6 @@
 import shutil
 import tarfile
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,20 +11,22 @@ from filelock import FileLock
 
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.files import matches
-from qlrstudy.data.registry import DataFile, DataSet, Published
+from qlrstudy.data.registry import Archive, DataSet
 
+# More than any published file has: a server that sends on and on fills no disk.
+MOST_BYTES = 2**29
 _NOT_THAT_RANGE = 416
 
 
 class _Limited:
-    """A stream of no more bytes than were published: one without end fills no disk."""
+    """A stream that takes no more bytes than any published file has."""
 
-    def __init__(self, stream: BinaryIO, size: int) -> None:
-        self.stream, self.size = stream, size
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
 
     def write(self, content: bytes) -> int:
-        if self.stream.tell() + len(content) > self.size:
-            raise ValueError(f"it is larger than the published {self.size:,} bytes")
+        if self.stream.tell() + len(content) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
         return self.stream.write(content)
 
     def flush(self) -> None:
@@ -61,9 +62,8 @@ def fetch(data_set: DataSet, root: Path, *, progress: bool = False) -> tuple[Pat
             ]
             for file in wanted:
                 if file.url is not None:
-                    source = Published(file.url, file.checksum, file.size)
-                    _download(source, folder / file.path, progress)
-            members = [file for file in wanted if file.url is None]
+                    _download(file.url, file.checksum, folder / file.path, progress)
+            members = {file.path: file.checksum for file in wanted if file.url is None}
             if members and data_set.archive is not None:
                 _unpack(data_set.archive, members, folder, progress)
             return tuple(folder / file.path for file in wanted)
@@ -74,7 +74,7 @@ def fetch(data_set: DataSet, root: Path, *, progress: bool = False) -> tuple[Pat
         ) from error
 
 
-def _download(source: Published, path: Path, progress: bool) -> None:
+def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
     rest = path.with_name(f"{path.name}.part")
     if rest.is_symlink():  # not ours, and not to be written through
         rest.unlink()
@@ -87,13 +87,13 @@ def _download(source: Published, path: Path, progress: bool) -> None:
             headers["Range"] = f"bytes={got}-"
         get = pooch.HTTPDownloader(progressbar=progress, headers=headers)
         with rest.open("ab") as stream:
-            get(url, _Limited(stream, source.size), caller)
+            get(url, _Limited(stream), caller)
         rest.replace(output_file)
 
     try:
         pooch.retrieve(
-            source.url,
-            source.checksum,
+            url,
+            checksum,
             path.name,
             path.parent,
             downloader=resume,  # pyright: ignore[reportArgumentType] - names only
@@ -107,29 +107,29 @@ def _download(source: Published, path: Path, progress: bool) -> None:
         if isinstance(error, ValueError) or status == _NOT_THAT_RANGE:
             rest.unlink(missing_ok=True)
             if got:
-                return _download(source, path, progress)
+                return _download(url, checksum, path, progress)
         raise DataError(
-            f"{path}: downloading {source.url} failed ({error}): try again, or put the "
-            "file there by hand"
+            f"{path}: downloading {url} failed ({error}): try again, or put the file "
+            "there by hand"
         ) from error
 
 
 def _unpack(
-    archive: Published, members: Sequence[DataFile], folder: Path, progress: bool
+    archive: Archive, members: dict[str, str], folder: Path, progress: bool
 ) -> None:
     """Download an archive, take the wanted files out of it, and remove it."""
     path = folder / archive.url.rsplit("/", 1)[-1]
-    _download(archive, path, progress)
+    _download(archive.url, archive.checksum, path, progress)
     extract(path, members, folder)
     path.unlink()
 
 
-def extract(path: Path, members: Sequence[DataFile], folder: Path) -> None:
+def extract(path: Path, members: dict[str, str], folder: Path) -> None:
     """Take regular files out of a tar file, each under a name that is known before.
 
     Args:
         path: of the archive.
-        members: whose paths are names in the archive, and below `folder`.
+        members: name in the archive, and below `folder`, to checksum.
         folder: to put them in.
 
     Raises:
@@ -140,21 +140,19 @@ def extract(path: Path, members: Sequence[DataFile], folder: Path) -> None:
             for info in archive:
                 # Raises for paths and links that lead out of the folder, devices etc.
                 tarfile.data_filter(info, str(folder))
-            for file in members:
-                source = archive.extractfile(file.path)
+            for name, checksum in members.items():
+                source = archive.extractfile(name)
                 if source is None:
-                    raise DataError(f"{path}: member {file.path} is no file")
-                if archive.getmember(file.path).size != file.size:
-                    raise DataError(f"{path}: member {file.path} is not as published")
-                target = folder / file.path
+                    raise DataError(f"{path}: member {name} is no file: do not use it")
+                target = folder / name
                 fresh = target.with_name(f"{target.name}.part")
                 fresh.parent.mkdir(parents=True, exist_ok=True)
                 fresh.unlink(missing_ok=True)  # a link would be written through
                 with source, fresh.open("xb") as stream:
                     shutil.copyfileobj(source, stream)
-                if not matches(fresh, file.checksum):
+                if not matches(fresh, checksum):
                     fresh.unlink()
-                    raise DataError(f"{path}: member {file.path} is not as published")
+                    raise DataError(f"{path}: member {name} is not as published")
                 fresh.replace(target)
     except (tarfile.TarError, KeyError, EOFError, zlib.error) as error:
         raise DataError(
