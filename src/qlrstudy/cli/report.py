@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from qlrstudy.cli import console
 from qlrstudy.report import tensorboard
+from qlrstudy.report.one_rate import OneRate
 from qlrstudy.report.ranking import Ranking
 from qlrstudy.report.render import short
 from qlrstudy.report.write import Formats, write
@@ -34,6 +35,8 @@ def report(store: Path, output: Path, formats: Formats) -> int:
     console.facts("Report", pairs)
     if written.ranking is not None:
         _tell_who_wins(written.ranking)
+    if written.one_rate is not None:
+        _tell_of_one_rate(written.one_rate)
     console.tell(f"page: {written.page}")
     return 0
 
@@ -58,6 +61,20 @@ def _tell_who_wins(found: Ranking) -> None:
     header = ["place", "method", "ratio (95 % interval)", "wins/ties/losses"]
     console.table(title, header, rows)
     console.tell("* the first, or not to be told from it")
+
+
+def _tell_of_one_rate(found: OneRate) -> None:
+    """What people get who do not tune."""
+    title = f"One learning rate of Adam in all {found.cells}, over AdamQLR"
+    rows = [
+        [f"{rate:g}", f"{short(own.value)} ({short(own.low)} to {short(own.high)})"]
+        for rate, own in found.ratios.items()
+    ]
+    console.table(title, ["rate", "ratio (95 % interval)"], rows)
+    worse = sum(own.value > 1 for own in found.ratios.values())
+    console.tell(
+        f"AdamQLR, which has no learning rate, ends below {worse} of these {len(rows)}"
+    )
 
 
 def export(store: Path, directory: Path) -> int:

@@ -100,7 +100,12 @@ Losses = Callable[[Method], Float[np.ndarray, " runs"]]
 
 
 def _at_the_end(method: Method) -> Float[np.ndarray, " runs"]:
-    return _logarithms(method.group, lambda run: last_finite(run)["test_loss"])
+    return final_test_losses(method.group)
+
+
+def final_test_losses(group: Group) -> Float[np.ndarray, " runs"]:
+    """Logarithms of its runs' last test losses."""
+    return _logarithms(group, lambda run: last_finite(run)["test_loss"])
 
 
 def _stopped(method: Method) -> Float[np.ndarray, " runs"]:
@@ -129,20 +134,30 @@ def _ratio(cells: Sequence[Cell], name: str, bar: str, losses: Losses) -> Ratio 
     ]
     if not both:
         return None
+    return mean_ratio([(losses(m[name]), losses(m[bar])) for m in both])
+
+
+def mean_ratio(
+    pairs: Sequence[tuple[Float[np.ndarray, " runs"], Float[np.ndarray, " others"]]],
+) -> Ratio:
+    """The geometric mean over cells of the median of some losses over that of others.
+
+    Args:
+        pairs: logarithms of the losses of both kinds of runs, for each cell.
+    """
     generator = np.random.default_rng(0)
-    values = np.zeros(len(both))
-    samples = np.zeros((_SAMPLES, len(both)))
-    for place, methods in enumerate(both):
-        for sign, method in ((1, methods[name]), (-1, methods[bar])):
-            own = losses(method)
+    values = np.zeros(len(pairs))
+    samples = np.zeros((_SAMPLES, len(pairs)))
+    for place, pair in enumerate(pairs):
+        for sign, own in zip((1, -1), pair, strict=True):
             draws = generator.integers(len(own), size=(_SAMPLES, len(own)))
             values[place] += sign * np.median(own)
             samples[:, place] += sign * np.median(own[draws], axis=1)
-    if name == bar:  # the same runs, however they are drawn
-        samples[:] = 0
+        if np.array_equal(*pair):  # the same runs, however they are drawn
+            samples[:, place] = 0
     values, samples = (np.clip(part, -_LARGEST, _LARGEST) for part in (values, samples))
-    drawn = generator.integers(len(both), size=samples.shape)
+    drawn = generator.integers(len(pairs), size=samples.shape)
     means = np.take_along_axis(samples, drawn, axis=1).mean(axis=1)
     low, high = np.percentile(means, _INTERVAL)
     numbers = (values.mean(), low, high, np.median(values), values.max())
-    return Ratio(len(both), *[math.exp(number) for number in numbers])
+    return Ratio(len(pairs), *[math.exp(number) for number in numbers])

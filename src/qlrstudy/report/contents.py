@@ -9,8 +9,10 @@ from qlrstudy.report.charts import Chart, profile_chart, section_charts, sweep_c
 from qlrstudy.report.comparison import STUDIES, Verdict, comparisons, verdicts
 from qlrstudy.report.groups import Group, Section, groups, sections
 from qlrstudy.report.load import Loaded, load
+from qlrstudy.report.one_rate import OneRate, one_rate, one_rate_chart
 from qlrstudy.report.profile_tables import (
     against_adam,
+    one_rates,
     profile_areas,
     ranks,
     test_losses,
@@ -41,6 +43,7 @@ class Contents(NamedTuple):
         groups: runs that differ in their seed alone.
         parts: what is compared with what.
         ranking: who wins; `None` where nothing is compared with anything.
+        one_rate: Adam with one learning rate throughout; `None` where there is none.
         profile: over all cells with a tuned Adam; `None` where there are too few.
         verdicts: on every number that the paper has too.
         tables: also those that must stay empty.
@@ -51,6 +54,7 @@ class Contents(NamedTuple):
     groups: list[Group]
     parts: list[Part]
     ranking: Ranking | None
+    one_rate: OneRate | None
     profile: Chart | None
     verdicts: list[Verdict]
     tables: list[Table]
@@ -60,6 +64,13 @@ class Contents(NamedTuple):
         """Everything that is drawn."""
         for part in self.parts:
             yield from part.charts
+        yield from self.overview_charts
+
+    @property
+    def overview_charts(self) -> Iterator[Chart]:
+        """Those that are of all sections together."""
+        if self.one_rate is not None:
+            yield one_rate_chart(self.one_rate)
         if self.profile is not None:
             yield self.profile
 
@@ -98,6 +109,7 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
             evolutions[group] = evolution_curve(group.runs)
         watch("computing medians", done, len(shown))
     ranked = ranking(parts, cells)
+    throughout = one_rate(found, cells)
     compared = comparisons(found)
     judged = list(verdicts(compared))
     drawn = []
@@ -114,10 +126,12 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
         groups=found,
         parts=drawn,
         ranking=ranked,
+        one_rate=throughout,
         profile=profile_chart(cells),
         verdicts=judged,
         tables=[
             ranks(ranked),
+            one_rates(throughout),
             *[tables.results(compared, study) for study in STUDIES],
             tables.other_results(parts, compared),
             tables.reproduction(judged),

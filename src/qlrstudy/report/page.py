@@ -60,7 +60,7 @@ def data(found: Contents) -> dict[str, Any]:
         "algorithms": _algorithms(found),
         "sections": [_part(part) for part in found.parts],
         "ranking": None if found.ranking is None else _ranking(found.ranking),
-        "profile": None if found.profile is None else _chart(found.profile),
+        "charts": [_chart(chart) for chart in found.overview_charts],
         "verdicts": _verdicts(found),
         "tables": [_table(table) for table in found.tables],
         "warnings": found.warnings,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from qlrstudy.report import profiles
 from qlrstudy.report.bars import Ratio, standings
+from qlrstudy.report.one_rate import OneRate
 from qlrstudy.report.ranking import Ranking
 from qlrstudy.report.styles import KNOW_THE_END
 from qlrstudy.report.tables import Table, runs_of
@@ -38,6 +39,23 @@ def ranks(found: Ranking | None) -> Table:
         f"from it. Wins, ties and losses against {found.reference_title}."
     )
     return Table("ranking", title, header, tuple(rows), note)
+
+
+def one_rates(found: OneRate | None) -> Table:
+    """Adam's learning rates, each kept in all cells, over AdamQLR."""
+    ratios = {} if found is None else found.ratios
+    rows = [(f"{rate:g}", *ratio[1:]) for rate, ratio in ratios.items()]
+    return Table(
+        "one-rate",
+        "One learning rate of Adam throughout, over AdamQLR",
+        ("learning rate", "loss ratio", "from", "to", "median cell", "worst cell"),
+        tuple(rows),
+        "Geometric mean over cells of Adam's median final test loss with this rate in "
+        "all of them, over that of AdamQLR, which has none; above 1 AdamQLR is better. "
+        f"{'' if found is None else found.cells} cells; 95 % intervals of bootstrap "
+        "samples over cells and runs.",
+        () if rows else ("two cells with AdamQLR and three shared rates of Adam",),
+    )
 
 
 def test_losses(cells: Sequence[profiles.Cell]) -> Table:

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from qlrstudy.report import figures, latex, page, render
 from qlrstudy.report.contents import Contents, Watch, contents
+from qlrstudy.report.one_rate import OneRate
 from qlrstudy.report.ranking import Ranking
 from qlrstudy.report.tables import Table
 
@@ -20,6 +21,7 @@ class Written(NamedTuple):
     figures: int
     warnings: list[str]
     ranking: Ranking | None
+    one_rate: OneRate | None
 
 
 def write(
@@ -53,7 +55,9 @@ def write(
             f"{error.strerror or error}; choose another directory"
         ) from error
     tables = sum(bool(table.rows) for table in found.tables)
-    return Written(page_path, tables, drawn, found.warnings, found.ranking)
+    return Written(
+        page_path, tables, drawn, found.warnings, found.ranking, found.one_rate
+    )
 
 
 def _write_page(found: Contents, directory: Path) -> Path:

@@ -412,13 +412,13 @@ function heatCard() {
   );
 }
 
-function profileCard() {
+function overviewChart(chart) {
   const shown = [];
-  const made = chartCard([DATA.profile], shown);
+  const made = chartCard([chart], shown);
   const [{ plot, redraw }] = shown;
   made.querySelector(".tools").before(
     legend(
-      DATA.profile.series.map((one) => one.algorithm),
+      chart.series.map((one) => one.algorithm),
       redraw,
       (name) => plot.highlight(name),
     ),
@@ -500,7 +500,7 @@ function overview() {
         ]
       : []),
     ...(DATA.ranking ? [rankingCard(), heatCard()] : []),
-    ...(DATA.profile ? [profileCard()] : []),
+    ...DATA.charts.map(overviewChart),
     ...(Object.values(DATA.verdicts).some(Boolean) ? [reproductionCard()] : []),
     facts,
   ];
