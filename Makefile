@@ -7,17 +7,24 @@ help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 SCRIPTS := $(wildcard src/qlrstudy/report/assets/*.js)
-INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+# What is in a lock installs by its checksum or not at all; see .ci/lock, and why not torch.
+PIP := $(BIN)/python -m pip
+LOCKED = $(PIP) install --quiet --require-hashes --no-deps --only-binary :all: --requirement
+TORCH = $(PIP) install --quiet --constraint constraints.txt torch
+ITSELF = $(PIP) install --quiet --no-deps --no-build-isolation --editable . && $(PIP) check
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -m venv .venv
-	$(INSTALL) '.[dev]'
+	$(LOCKED) requirements.lock
+	$(TORCH)
+	$(ITSELF)
 	touch .venv/study $@
 
 # Without what tests need: torch, its clients, a browser's driver, node.
-.venv/study: pyproject.toml constraints.txt
+.venv/study: pyproject.toml requirements-study.lock
 	$(PYTHON) -m venv .venv
-	$(INSTALL) '.[study]'
+	$(LOCKED) requirements-study.lock
+	$(ITSELF)
 	touch $@
 
 demo: .venv/study ## AdamQLR against Adam in two minutes: demo/report/index.html
@@ -60,7 +67,7 @@ newest: ## the quick tests with the newest JAX, optax and torch, and so without 
 dist: ## wheel and sdist, checked, and each extra tried in a fresh environment
 	PYTHON=$(PYTHON) .ci/dist
 
-lock: ## write requirements.lock anew, after a change of pyproject.toml or constraints.txt
+lock: ## write the locks anew, after a change of pyproject.toml or constraints.txt
 	PYTHON=$(PYTHON) .ci/lock
 
 format: .venv/installed ## rewrite the code in the house format

@@ -33,3 +33,16 @@ def listen(page: Page, complaints: list[str]) -> None:
     )
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: complaints.append(dialog.message))
+
+
+def cut_labels(page: Page) -> list[str]:
+    """Texts of plots that do not lie within them."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll("main svg[role=application] text")]
+        .filter((text) => {
+          const [own, plot] = [text, text.ownerSVGElement].map((e) =>
+            e.getBoundingClientRect());
+          return own.left < plot.left - 1 || own.right > plot.right + 1
+            || own.top < plot.top - 1 || own.bottom > plot.bottom + 1;
+        }).map((text) => text.textContent)"""
+    )

@@ -118,7 +118,10 @@ class Average:
 class Rule:
     r"""How the length of a step is chosen and its outcome judged.
 
-    The defaults want no tuning at any batch size; `PAPER` is as published.
+    The defaults want no tuning at any batch size: one more forward pass at a distance
+    measures the curvature, its running mean holds steps back that a lucky batch would
+    let through, and no step moves the predictions further than the examples seen so far
+    allow. `PAPER` is as published.
 
     Args:
         damping: see `Damping`; `None` for none, and no trial loss. With a budget there

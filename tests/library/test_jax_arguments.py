@@ -132,14 +132,25 @@ def test_a_batch_of_another_form_says_what_to_pass(batch, found, compiled):
         step(mlp_params(), init(mlp_params()), batch)
 
 
+@pytest.mark.parametrize("weights", [None, jnp.ones(0)])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_batch_of_no_examples_is_refused(weights, compiled):
+    init, step = trainer(mlp, Gaussian())
+    step, params = jax.jit(step) if compiled else step, mlp_params()
+    outputs = mlp(params, jnp.ones((1, len(params["w1"])))).shape[1]
+    batch = jnp.ones((0, len(params["w1"]))), jnp.ones((0, outputs)), weights
+    with pytest.raises(ValueError, match="the batch holds no example .*leave such"):
+        step(params, init(params), batch)
+
+
 def test_float16_parameters_are_refused():
     with pytest.raises(ValueError, match="parameters in float16 cannot be trained"):
         adam_qlr().init({"w": jnp.ones(3, jnp.float16)})
 
 
-@pytest.mark.parametrize("params", [{}, [], None], ids=repr)
+@pytest.mark.parametrize("params", [{}, [], None, jnp.zeros((0, 3))], ids=repr)
 def test_no_parameters_are_refused(params):
-    with pytest.raises(ValueError, match="params must hold one array at least, got"):
+    with pytest.raises(ValueError, match="params must hold one number at least, got"):
         adam_qlr().init(params)
 
 

@@ -103,6 +103,21 @@ def test_a_checkpoint_goes_on_where_it_stopped(dtype):
     assert trained(model, optimiser, x, y) == trained(other, again, x, y)
 
 
+@pytest.mark.parametrize("lacking", Memory._fields)
+def test_what_an_earlier_checkpoint_lacks_begins_anew(lacking):
+    model, (x, y) = small_net(), batch()
+    optimiser = AdamQLR(model.parameters())
+    trained(model, optimiser, x, y)
+    saved = optimiser.state_dict()
+    for group in saved["param_groups"]:
+        del group[f"memory_{lacking}"]
+    again = AdamQLR(model.parameters())
+    fresh = again.param_groups[0][f"memory_{lacking}"]
+    again.load_state_dict(saved)
+    assert again.param_groups[0][f"memory_{lacking}"] == fresh
+    assert all(loss == loss for loss in trained(model, again, x, y))
+
+
 def test_damping_survives_a_checkpoint_in_another_type():
     model, (x, y) = small_net(), batch()
     optimiser = AdamQLR(model.parameters(), rule=Rule(Damping(0.1234567)))

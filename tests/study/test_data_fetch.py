@@ -17,7 +17,7 @@ from qlrstudy.data import DataError
 from qlrstudy.data.fetch import extract, fetch
 from qlrstudy.data.files import read
 from qlrstudy.data.formats import read_table
-from qlrstudy.data.registry import Archive, DataFile, DataSet
+from qlrstudy.data.registry import DataFile, DataSet, Published
 
 CONTENT = b"".join(b"%d %d\n" % (i, i * i) for i in range(2000))
 
@@ -79,7 +79,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _table(server: Server, checksum: str = _sha256(CONTENT)) -> DataSet:
-    file = DataFile("data.txt", checksum, 2000, server.url("data.txt"))
+    file = DataFile("data.txt", checksum, len(CONTENT), 2000, server.url("data.txt"))
     return DataSet("table", "table", "none", "nowhere", read_table, (file,))
 
 
@@ -151,10 +151,9 @@ def test_a_busy_server_does_not_cost_what_is_there(server, tmp_path):
     assert server.requests[-1] == ("data.txt", "bytes=4096-")
 
 
-def test_a_server_that_sends_on_and_on_is_stopped(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("qlrstudy.data.fetch.MOST_BYTES", len(CONTENT))
+def test_no_more_bytes_are_taken_than_were_published(server, tmp_path):
     server.files["data.txt"] = CONTENT + b"x"
-    with pytest.raises(DataError, match=f"larger than {len(CONTENT):,} bytes"):
+    with pytest.raises(DataError, match=f"larger than the published {len(CONTENT):,}"):
         fetch(_table(server), tmp_path)
     assert {path.name for path in (tmp_path / "table").iterdir()} <= {".lock"}
 
@@ -193,6 +192,9 @@ def test_directory_that_cannot_be_made_is_an_error_with_a_cure(server, tmp_path)
         fetch(_table(server), tmp_path / "file")
 
 
+MEMBER = DataFile("in/data.txt", _sha256(CONTENT), len(CONTENT), 2000)
+
+
 def _tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         for info, content in members:
@@ -216,8 +218,10 @@ def test_archive_is_downloaded_unpacked_and_removed(server, tmp_path):
         "none",
         "nowhere",
         read_table,
-        (DataFile("in/data.txt", _sha256(CONTENT), 2000),),
-        Archive(server.url("a.tar.gz"), _sha256(path.read_bytes())),
+        (MEMBER,),
+        Published(
+            server.url("a.tar.gz"), _sha256(path.read_bytes()), path.stat().st_size
+        ),
     )
     assert fetch(data_set, tmp_path) == (tmp_path / "table" / "in" / "data.txt",)
     assert read(data_set, tmp_path).incomplete is None
@@ -240,7 +244,7 @@ def test_archive_that_leads_elsewhere_is_refused_untouched(tmp_path, evil):
     good = (tarfile.TarInfo("in/data.txt"), CONTENT)
     path = _tar(tmp_path / "a.tar.gz", evil, good)
     with pytest.raises(DataError, match=r"a\.tar\.gz: "):
-        extract(path, {"in/data.txt": _sha256(CONTENT)}, folder)
+        extract(path, [MEMBER], folder)
     assert list(folder.iterdir()) == []
     assert not (tmp_path / "evil.txt").exists()
 
@@ -249,18 +253,19 @@ def test_archive_that_leads_elsewhere_is_refused_untouched(tmp_path, evil):
     ("members", "problem"),
     [
         ([(tarfile.TarInfo("other"), CONTENT)], "not the published archive"),
-        ([(tarfile.TarInfo("in/data.txt"), b"1 2")], "not as published"),
+        ([(tarfile.TarInfo("in/data.txt"), CONTENT[::-1])], "not as published"),
+        ([(tarfile.TarInfo("in/data.txt"), 9 * CONTENT)], "not as published"),
     ],
-    ids=["lacks the member", "another content"],
+    ids=["lacks the member", "another content", "another size"],
 )
 def test_archive_with_other_members_is_refused(tmp_path, members, problem):
     path = _tar(tmp_path / "a.tar.gz", *members)
     with pytest.raises(DataError, match=problem):
-        extract(path, {"in/data.txt": _sha256(CONTENT)}, tmp_path / "folder")
+        extract(path, [MEMBER], tmp_path / "folder")
 
 
 def test_truncated_archive_is_refused(tmp_path):
     path = _tar(tmp_path / "a.tar.gz", (tarfile.TarInfo("in/data.txt"), CONTENT))
     path.write_bytes(path.read_bytes()[:-500])
     with pytest.raises(DataError, match="fetch it again"):
-        extract(path, {"in/data.txt": _sha256(CONTENT)}, tmp_path / "folder")
+        extract(path, [MEMBER], tmp_path / "folder")

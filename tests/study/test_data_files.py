@@ -16,7 +16,7 @@ from qlrstudy.data import (
     verify_sets,
 )
 from qlrstudy.data import sets as shelf
-from qlrstudy.data.files import examine, read
+from qlrstudy.data.files import examine, matches, read
 from qlrstudy.data.formats import read_cifar
 from qlrstudy.data.registry import DataFile, DataSet
 from qlrstudy.spec import DataOptions
@@ -28,8 +28,8 @@ def _small_set() -> DataSet:
     content = 3 * WHOLE
     checksum = "sha1:" + hashlib.sha1(content).hexdigest()
     files = (
-        DataFile("first.bin", checksum, 3),
-        DataFile("second.bin", checksum, 3, optional=True),
+        DataFile("first.bin", checksum, len(content), 3),
+        DataFile("second.bin", checksum, len(content), 3, optional=True),
     )
     return DataSet("small", "small", "none", "nowhere", read_cifar, files)
 
@@ -141,6 +141,14 @@ def test_truncated_real_files_are_damaged(real_data, tmp_path, name, file, keep)
     found = examine(data_set, entry, tmp_path)
     assert found.state == "damaged"
     assert "cannot be read" in found.problem
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_the_sizes_are_those_of_the_published_files(real_data, name):
+    for file in DATA_SETS[name].files:
+        path = real_data.directory / DATA_SETS[name].folder / file.path
+        if matches(path, file.checksum):
+            assert path.stat().st_size == file.size
 
 
 def test_one_changed_byte_is_noticed(real_data, tmp_path):

@@ -1,18 +1,21 @@
 """What is drawn: that no loss, spike or cell is lost or invented, in figures too."""
 
+import itertools
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
+from qlrstudy.report.axes import view
 from qlrstudy.report.charts import Axis, Chart, Series, muted, profile_chart
 from qlrstudy.report.contents import contents
 from qlrstudy.report.figures import svg
 from qlrstudy.report.groups import groups
 from qlrstudy.report.load import load
 from qlrstudy.report.profiles import LEAST_LOSS, cells
-from qlrstudy.report.scales import Scale, fitted
+from qlrstudy.report.scales import Scale, View, fitted, ticks
 from qlrstudy.report.styles import style
 from report_cases import small_study, write_run
 
@@ -120,10 +123,10 @@ def test_of_many_series_all_but_a_few_are_muted():
     ],
 )
 def test_ticks_are_round_numbers(low, high, log, texts):
-    scale = Scale(log, low, high, 0.0, 100.0)
-    ticks = scale.ticks(5)
-    assert [text for _, text in ticks] == texts
-    places = scale(np.array([value for value, _ in ticks]))
+    found = ticks(low, high, log=log, count=5)
+    assert [text for _, text in found] == texts
+    scale = Scale(View(log, low, high), 0.0, 100.0)
+    places = scale(np.array([value for value, _ in found]))
     assert np.all(np.diff(places) > 0)
     assert np.allclose(scale(np.array([low, high])), [0.0, 100.0])
 
@@ -135,3 +138,31 @@ def test_an_axis_shows_all_there_is_within_its_limits():
     assert fitted(np.array([np.nan, -1.0]), log=True) is None
     low, high = fitted(np.array([3.0]), log=False) or (0, 0)
     assert low < 3.0 < high
+
+
+def test_time_begins_at_the_edge_and_bars_have_room():
+    chart = _chart([1.0, 0.5, 0.2])
+    assert view(chart, chart.x[0], log=False) == (
+        *(False, 0.0, 2.0),
+        tuple((place / 2, f"{place / 2:g}") for place in range(5)),
+    )
+    bars = [one._replace(error={"loss": np.full(3, 0.1)}) for one in chart.series]
+    points = chart._replace(kind="points", series=tuple(bars))
+    shown = view(points, points.y[0], log=False)
+    assert shown is not None and shown.low < 0.1 and shown.high > 1.1
+    nothing = _chart([math.nan, math.nan])
+    assert view(nothing, nothing.y[0], log=True) is None
+    assert "nothing to draw" in svg(nothing)
+
+
+def test_texts_of_marks_stay_apart():
+    values = np.array([0.0, 1234567.0])
+    chart = _chart([1.0, 0.5])
+    wide = [one._replace(x={"steps": values}) for one in chart.series]
+    three = tuple(Axis("loss", f"loss {number}") for number in range(3))
+    drawn = svg(chart._replace(series=tuple(wide), y=three))
+    words = re.findall(r'<text x="([\d.]+)" y="282.0"[^>]*>([^<]+)<', drawn)
+    places = [(float(at), 3.1 * len(text)) for at, text in words]
+    assert len(places) > 3
+    for (at, half), (then, other) in itertools.pairwise(places):
+        assert at + half < then - other

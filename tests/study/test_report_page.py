@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from browser import chromium, listen
+from browser import chromium, cut_labels, listen
+from qlrstudy.report.axes import view
 from qlrstudy.report.contents import contents
+from qlrstudy.report.figures import svg
 from qlrstudy.report.page import _SCRIPTS, _asset, html
 from report_cases import small_study, write_run
 
@@ -118,7 +120,33 @@ def test_axes_and_quantities_change_what_is_drawn(open_page):
 
 
 def _ticks(page: Page) -> list[str]:
-    return page.locator(f"{CHART} svg > text:not(.label)").all_inner_texts()
+    return page.locator(f"{CHART} svg > text:not(.label)").all_text_contents()
+
+
+def test_axes_are_those_of_the_figures_until_a_reader_zooms(open_page, tmp_path):
+    small_study(tmp_path / "small")
+    charts = {chart.name: chart for chart in contents(tmp_path / "small").charts}
+    chart = charts[f"{ENERGY}-loss"]
+    page = open_page("small", ENERGY)
+    card = page.locator(CHART)
+
+    def chosen(*, log: bool) -> list[str]:
+        views = view(chart, chart.x[0], log=False), view(chart, chart.y[0], log=log)
+        return [text for own in views if own is not None for _, text in own.ticks]
+
+    assert _ticks(page) == chosen(log=True)
+    assert set(_ticks(page)) <= set(re.findall(r">([^<]+)</text>", svg(chart)))
+    toggle = page.get_by_role("button", name="AdamQLR-paper, tuned", exact=True)
+    toggle.click()
+    assert _ticks(page) == chosen(log=True)
+    toggle.click()
+    kinds = card.get_by_role("group", name="Vertical axis")
+    kinds.get_by_role("button", name="linear").click()
+    assert _ticks(page) == chosen(log=False)
+    card.get_by_label("Zoom in").click()
+    assert _ticks(page) != chosen(log=False)
+    card.get_by_label("Reset zoom").click()
+    assert _ticks(page) == chosen(log=False)
 
 
 def test_dragging_zooms_and_a_double_click_resets(open_page):
@@ -259,16 +287,7 @@ def test_labels_are_whole_on_a_telephone(open_page):
     page = open_page("small", ENERGY)
     page.set_viewport_size({"width": 360, "height": 740})
     page.wait_for_timeout(200)
-    cut = page.evaluate(
-        """() => [...document.querySelectorAll("main svg[role=application] text")]
-        .filter((text) => {
-          const [own, plot] = [text, text.ownerSVGElement].map((e) =>
-            e.getBoundingClientRect());
-          return own.left < plot.left - 1 || own.right > plot.right + 1
-            || own.top < plot.top - 1 || own.bottom > plot.bottom + 1;
-        }).map((text) => text.textContent)"""
-    )
-    assert cut == []
+    assert cut_labels(page) == []
 
 
 def test_scripts_use_no_name_that_is_not_there_and_leave_none_unused(tmp_path):

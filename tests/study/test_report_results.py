@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from browser import chromium, listen
+from browser import chromium, cut_labels, listen
 from qlrstudy.report.contents import contents
 from qlrstudy.report.figures import svg
 from qlrstudy.report.page import data, html
@@ -48,6 +48,10 @@ def test_every_view_opens_without_a_complaint(found, tmp_path):
             assert "NaN" not in page.locator("main").inner_text()
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0
+        page.set_viewport_size({"width": 360, "height": 740})
+        page.goto(path.as_uri())
+        page.wait_for_timeout(200)
+        assert cut_labels(page) == []
     assert complaints == []
 
 

@@ -74,10 +74,10 @@ def check_params(params: optax.Params) -> None:
     """
     refuse_masked(params)
     leaves = jax.tree.leaves_with_path(params)
-    if not leaves:
+    if not any(getattr(leaf, "size", 1) for _, leaf in leaves):
         raise ValueError(
-            f"params must hold one array at least, got {params!r}: pass the parameters "
-            "that are to be trained, as the model's own init returns them"
+            f"params must hold one number at least, got {params!r}: pass the "
+            "parameters that are to be trained, as the model's own init returns them"
         )
     for path, leaf in leaves:
         dtype = getattr(leaf, "dtype", None)

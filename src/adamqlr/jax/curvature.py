@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
+from adamqlr import curvatures
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.scalars import inner_product, scalar_dtype
 from adamqlr.measurements import Look, Trial
-from adamqlr.settings import check_range
 
 ValueFn = Callable[[optax.Params], Array]
 
@@ -111,20 +111,10 @@ def _pulled_back(metric: OutputMetric, point: Point, direction: optax.Updates) -
 
 
 @dataclasses.dataclass(frozen=True)
-class Probe:
-    r"""Curvature and loss from one evaluation of the model at a distance.
+class Probe(curvatures.Probe):
+    """Curvature and loss from one evaluation of the model at a distance.
 
-    The outputs' difference $(z(\theta) - z(\theta - h d)) / h$ stands for $Jd$, and the
-    loss of the same evaluation tells how well the model predicts. One forward pass
-    instead of three, no forward-mode derivative, so every model can be probed.
-
-    $h$ is the last step's size, so that the probe sees what a step of that size does,
-    but no less than where the difference drowns in the parameters' rounding:
-    $h |d| \ge \sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$, with $\epsilon$ of the
-    parameters' type and $P$ their number. The first probe is there.
-
-    Args:
-        metric: measures the change of the outputs: `Fisher()` or `GaussNewton()`.
+    See `adamqlr.curvatures.Probe`.
     """
 
     metric: OutputMetric = Fisher()
@@ -169,25 +159,11 @@ def _size_along(params: optax.Params, direction: optax.Updates) -> Float[Array, 
     return size / jnp.where(length == 0, 1, length)
 
 
-@dataclasses.dataclass(frozen=True)
-class LossProbe:
-    r"""Curvature of any loss, from its value at a distance.
+class LossProbe(curvatures.LossProbe):
+    """Curvature of any loss, from its value at a distance.
 
-    $$\frac{2}{h^2} \left| f(\theta - h d) - f(\theta) + h\, g^\top d \right|$$
-
-    One more evaluation of `value_fn` where `Hessian` takes six. A loss by itself says
-    nothing of predictions, so that there is no budget in nats (`rule=ANY_LOSS`);
-    instead no step goes further than a part of the parameters' own length.
-
-    Args:
-        limit: of $|\alpha d|$, in units of $|\theta| + 0.01 \sqrt{P}$ with $P$ the
-            number of parameters.
+    See `adamqlr.curvatures.LossProbe`.
     """
-
-    limit: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_range("limit", self.limit, 0, open_low=True)
 
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
@@ -199,20 +175,8 @@ class LossProbe:
         return Look(None, Trial(distance, there - value), self.limit * size)
 
 
-@dataclasses.dataclass(frozen=True)
-class Hessian:
-    r"""Second derivative of the loss itself, $d^\top \nabla^2 f\, d$.
-
-    Takes any `value_fn`.
-
-    Args:
-        signed: keep negative curvature, as the paper does. Its step then *climbs*
-            wherever damping does not outweigh it. By default the magnitude is taken,
-            so that negative curvature bounds a step as positive curvature does; the
-            damping is added to it, which keeps the bend away from zero.
-    """
-
-    signed: bool = False
+class Hessian(curvatures.Hessian):
+    """Second derivative of the loss itself. See `adamqlr.curvatures.Hessian`."""
 
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
@@ -229,29 +193,19 @@ class Hessian:
         return Look(curvature if self.signed else abs(curvature))
 
 
-@dataclasses.dataclass(frozen=True)
-class Subsampled:
-    """Another curvature, measured on each `every`-th example of the batch only.
+class Subsampled(curvatures.Subsampled):
+    """Another curvature, measured on a part of the batch.
 
-    Args:
-        curvature: the one to measure.
-        every: 4 means a quarter of the batch, at a quarter of the cost.
+    See `adamqlr.curvatures.Subsampled`.
     """
-
-    curvature: Curvature
-    every: int
-
-    def __post_init__(self) -> None:
-        check_range("every", self.every, 1)
 
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         part = as_objective("Subsampled", point.value_fn).part(self.every)
         # Batch norm makes the part's outputs differ from its rows of the batch's.
-        look = self.curvature.look(Point(part, point.params), direction, reach)
-        if look.trial is None:
-            return look
-        return look._replace(trial=look.trial._replace(change=None))
+        return self.without_change(
+            self.curvature.look(Point(part, point.params), direction, reach)
+        )
 
 
 def as_objective(asking: str, value_fn: ValueFn) -> Objective:

@@ -1,92 +1,30 @@
-r"""What a network's outputs say about its targets, and how sharply.
+"""What a network's outputs say about its targets, and how sharply.
 
-A likelihood answers two questions of each example: its negative log-likelihood, and
-the square length $t^\top F t$ of a change $t$ of the outputs in the Fisher metric
-$F = \mathrm{E}_{y \sim p(y|z)}\!\left[\nabla_z \log p\, \nabla_z \log p^\top\right]$.
-Averaging over examples is `Objective`'s alone, so that loss, gradient and curvature
-cannot be normalised apart.
-
-One of your own is any class with these two methods, `loss` and `fisher`; nothing needs
-to be registered. `docs/losses.md` says which likelihood to use.
+`adamqlr.likelihoods` says what a likelihood is, `adamqlr.families` which there are and
+what they can be told; here is what each computes. One of your own is any class with
+two methods, `loss` and `fisher`; nothing needs to be registered. `docs/losses.md` says
+which likelihood to use.
 """
 
-import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree, Shaped
 
+from adamqlr import families, likelihoods
+from adamqlr.likelihoods import check_broadcast, check_shape
 from adamqlr.measurements import Scale
-from adamqlr.settings import check_range
 
 Average = Callable[[Float[Array, "*examples"]], Float[Array, ""]]
-Weights = ArrayLike | Sequence[float]
 
 
 @runtime_checkable
-class Likelihood(Protocol):
-    """A family of distributions over targets, given a network's outputs."""
-
-    def loss(self, outputs: PyTree, targets: PyTree) -> Float[Array, "*examples"]:
-        """Negative log-likelihood of each example, up to a constant."""
-        ...
-
-    def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
-        """Fisher length squared of a change of the outputs, for each example."""
-        ...
-
-    def weighted_fisher(
-        self, outputs: PyTree, tangent: PyTree, targets: PyTree
-    ) -> Float[Array, "*examples"]:
-        """`fisher`, times what the targets make it count in the loss.
-
-        Only a likelihood with weights of its own, as those of classes are, has more to
-        say than `fisher` does.
-        """
-        del targets
-        return self.fisher(outputs, tangent)
-
-    def counts(self, targets: PyTree) -> Float[Array, "*examples"] | None:
-        """How much each example counts in the number that divides the summed loss.
-
-        Returns:
-            `None`, if each counts one.
-        """
-        del targets
-        return None
-
-    def scale(
-        self, loss: Float[Array, ""], targets: PyTree, average: Average
-    ) -> Scale | None:
-        """What a batch says about the targets' scale, where the likelihood does not.
-
-        Args:
-            loss: mean over the batch.
-            targets: of the batch.
-            average: mean over the batch of a number for each example.
-
-        Returns:
-            `None`, if the loss is in nats by itself.
-        """
-        del loss, targets, average
-        return None
-
-    def least(self, targets: PyTree, average: Average) -> float | Array | None:
-        """The mean loss that the best of all outputs would have, or a bound below it.
-
-        Args:
-            targets: of the batch.
-            average: mean over the batch of a number for each example.
-
-        Returns:
-            `None`, if it is not known.
-        """
-        del targets, average
-        return None
+class Likelihood(likelihoods.Likelihood[Array], Protocol):
+    """A family of distributions over targets; see `adamqlr.likelihoods.Likelihood`."""
 
 
 def as_likelihood(given: Any) -> Likelihood:
@@ -95,15 +33,10 @@ def as_likelihood(given: Any) -> Likelihood:
     Raises:
         TypeError: it lacks one of the two; the message says which.
     """
-    if isinstance(given, type):
-        raise TypeError(
-            f"likelihood must be an object, got the class {given.__name__}: "
-            f"pass {given.__name__}()"
-        )
+    likelihoods.refuse_class(given)
     if isinstance(given, Likelihood):
         return given
-    methods = ("loss", "fisher")
-    missing = [name for name in methods if not callable(getattr(given, name, None))]
+    missing = likelihoods.missing_methods(given)
     if missing:
         raise TypeError(
             "likelihood must have methods loss(outputs, targets) and fisher(outputs, "
@@ -113,47 +46,15 @@ def as_likelihood(given: Any) -> Likelihood:
     return _WithDefaults(given)
 
 
-class _WithDefaults(Likelihood):
+class _WithDefaults(likelihoods.WithDefaults[Array], Likelihood):
     """An object's own methods, and those of `Likelihood` where it has none."""
 
-    def __init__(self, given: Any):
-        self.given = given
-        for name in ("weighted_fisher", "counts", "scale", "least"):
-            if callable(getattr(given, name, None)):
-                setattr(self, name, getattr(given, name))
 
-    def loss(self, outputs: PyTree, targets: PyTree) -> Float[Array, "*examples"]:
-        return self.given.loss(outputs, targets)
+class Categorical(families.Categorical, Likelihood):
+    """Classes from logits on the last axis: softmax cross-entropy.
 
-    def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
-        return self.given.fisher(outputs, tangent)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)  # the class weights may be an array
-class Categorical(Likelihood):
-    r"""Classes from logits on the last axis: softmax cross-entropy.
-
-    Targets are integers, or floats in the logits' shape for probabilities (one-hot or
-    soft). All axes but the last are examples, so sequences of tokens are a batch like
-    any. The Fisher information is the loss's Gauss-Newton matrix: the one of the logits
-    times the weight that the example's targets have.
-
-    Args:
-        label_smoothing: $\epsilon$ in [0, 1]; mixes the targets with the uniform
-            distribution, $(1 - \epsilon) y + \epsilon / K$ for $K$ classes.
-        class_weights: one for each class, which multiplies its term of the loss. Of
-            integer targets the mean is weighted by them, so that it is divided by the
-            weights of all labels; of probabilities, as in torch, it is divided by the
-            number of examples.
-        ignore_index: integer target of examples to leave out, padding say.
+    See `adamqlr.families.Categorical`.
     """
-
-    label_smoothing: float = 0.0
-    class_weights: Weights | None = None
-    ignore_index: int | None = None
-
-    def __post_init__(self) -> None:
-        check_range("label_smoothing", self.label_smoothing, 0, 1)
 
     def loss(
         self,
@@ -235,11 +136,7 @@ class Categorical(Likelihood):
             return
         check_shape("Categorical targets", targets.shape, logits[:-1])
         if _are_probabilities(targets):
-            raise TypeError(
-                f"Categorical targets of type {targets.dtype} must have the logits' "
-                f"shape {logits}, got {targets.shape}: pass integers for class "
-                "numbers, or one probability for each class"
-            )
+            self.refuse_numbers(targets.dtype, targets.shape, logits)
 
     def _smoothed(
         self, targets: Array, dtype: jnp.dtype
@@ -270,21 +167,11 @@ class Categorical(Likelihood):
         return jnp.where(targets == self.ignore_index, 0, values)
 
 
-@dataclasses.dataclass(frozen=True)
-class IndependentOutputs(Likelihood):
-    """Outputs that are independent of each other: an example's loss is their sum.
+class IndependentOutputs(families.IndependentOutputs, Likelihood):
+    """Outputs that are independent of each other.
 
-    Args:
-        example_axes: how many leading axes number examples. All other axes hold the
-            outputs of one example: by default an image is one example, and so is a
-            sequence. With 2 each step of a sequence is an example of its own, which
-            may then have a weight of its own.
+    See `adamqlr.families.IndependentOutputs`.
     """
-
-    example_axes: int = dataclasses.field(default=1, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_range("example_axes", self.example_axes, 1)
 
     def matched(self, outputs: PyTree, targets: PyTree) -> tuple[Array, Array]:
         """Both as arrays of one shape, which is checked: nothing is broadcast."""
@@ -296,28 +183,13 @@ class IndependentOutputs(Likelihood):
 
     def summed(self, x: Array) -> Float[Array, "*examples"]:
         """Sum over the outputs of each example."""
-        if x.ndim < self.example_axes:
-            raise ValueError(
-                f"{type(self).__name__} with example_axes={self.example_axes} needs "
-                f"outputs with so many axes at least, got shape {x.shape}"
-            )
-        return jnp.sum(x, axis=tuple(range(self.example_axes, x.ndim)))
-
-    def width(self, targets: PyTree) -> int:
-        """How many outputs an example has."""
-        return math.prod(jnp.shape(targets)[self.example_axes :])
+        return jnp.sum(x, axis=self.outputs_of(x.shape))
 
 
-@dataclasses.dataclass(frozen=True)
-class Gaussian(IndependentOutputs):
-    r"""Real targets with one variance: half the squared error, summed over outputs.
+class Gaussian(families.Gaussian, IndependentOutputs):
+    """Real targets with one variance: half the squared error.
 
-    Loss and curvature are those of unit variance; a divergence in nats is counted with
-    the variance that the targets have, so that their units do not matter. The Fisher
-    information is the loss's Gauss-Newton matrix.
-
-    Args:
-        example_axes: see `IndependentOutputs`.
+    See `adamqlr.families.Gaussian`.
     """
 
     def loss(
@@ -337,33 +209,17 @@ class Gaussian(IndependentOutputs):
         self, loss: Float[Array, ""], targets: Float[Array, "..."], average: Average
     ) -> Scale:
         """See `Likelihood`."""
-        width = self.width(targets)
+        width = self.width_of(jnp.shape(targets))
         mean = average(self.summed(targets)) / width
         variance = average(self.summed(jnp.square(targets - mean))) / width
         return Scale(mean, variance, 2 * loss / width)
 
-    def least(self, targets: PyTree, average: Average) -> float:
-        """See `Likelihood`."""
-        return 0.0
 
+class HeteroscedasticGaussian(families.HeteroscedasticGaussian, IndependentOutputs):
+    """Real targets with a predicted mean and variance.
 
-@dataclasses.dataclass(frozen=True)
-class HeteroscedasticGaussian(IndependentOutputs):
-    r"""Real targets whose mean and variance the network both predicts.
-
-    Outputs are a pair `(mean, variance)`, the mean in the targets' shape. The variance
-    has that shape too, or one on the last axis, or no last axis, where it is the same
-    for all outputs there. Let the network end in a softplus or an exponential for it.
-    The curvature is the Fisher information.
-
-    Args:
-        eps: variances below count as this; their gradient stays.
-        full: add the constant $\tfrac12 \log 2\pi$ for each output.
-        example_axes: see `IndependentOutputs`.
+    See `adamqlr.families.HeteroscedasticGaussian`.
     """
-
-    eps: float = 1e-6
-    full: bool = False
 
     def loss(
         self,
@@ -374,7 +230,7 @@ class HeteroscedasticGaussian(IndependentOutputs):
         mean, variance = self._raised(*self._pair(outputs))
         mean, targets = self.matched(mean, targets)
         losses = jnp.log(variance) + jnp.square(mean - targets) / variance
-        return self.summed(losses + (math.log(2 * math.pi) if self.full else 0)) / 2
+        return self.summed(losses + self.constant) / 2
 
     def fisher(
         self,
@@ -391,18 +247,10 @@ class HeteroscedasticGaussian(IndependentOutputs):
     def _pair(self, given: PyTree) -> tuple[Array, Array]:
         """What belongs to mean and variance, both in the mean's shape."""
         name = type(self).__name__
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise TypeError(
-                f"{name} needs outputs (mean, variance), got {type(given).__name__}"
-            )
-        mean, variance = [at_least_float32(name, part) for part in given]
+        mean, variance = [at_least_float32(name, part) for part in self.two_of(given)]
         if variance.shape == mean.shape[:-1] != mean.shape:
             variance = variance[..., None]
-        if variance.shape not in (mean.shape, (*mean.shape[:-1], 1)):
-            raise ValueError(
-                f"{name} variance must have the shape of the mean {mean.shape}, or one "
-                f"on its last axis, got {variance.shape}"
-            )
+        self.check_variance(variance.shape, mean.shape)
         return mean, jnp.broadcast_to(variance, mean.shape)
 
     def _raised(self, mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -411,22 +259,11 @@ class HeteroscedasticGaussian(IndependentOutputs):
         return mean, variance + jax.lax.stop_gradient(raised - variance)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # the weights may be arrays
-class Bernoulli(IndependentOutputs):
-    r"""Yes or no from one logit each: binary cross-entropy, summed over outputs.
+class Bernoulli(families.Bernoulli, IndependentOutputs):
+    """Yes or no from one logit each: binary cross-entropy.
 
-    The Fisher information is the loss's Gauss-Newton matrix: with `pos_weight`, that of
-    each logit times the weight of its target.
-
-    Args:
-        pos_weight: what a positive target counts, for each output of an example or for
-            all of them.
-        output_weights: what each output of an example counts.
-        example_axes: see `IndependentOutputs`.
+    See `adamqlr.families.Bernoulli`.
     """
-
-    pos_weight: Weights | None = None
-    output_weights: Weights | None = None
 
     def loss(
         self, outputs: Float[Array, "..."], targets: Shaped[Array, "..."]
@@ -466,10 +303,6 @@ class Bernoulli(IndependentOutputs):
         weights = jnp.asarray(self.output_weights, loss.dtype)
         return nats_of(jnp.sum(jnp.square(weights)) / jnp.sum(weights), loss)
 
-    def least(self, targets: PyTree, average: Average) -> float:
-        """See `Likelihood`."""
-        return 0.0
-
     def _lengths(self, outputs: Array, tangent: Array) -> Array:
         logits = at_least_float32("Bernoulli", outputs)
         tangent = at_least_float32("Bernoulli", tangent)
@@ -486,24 +319,8 @@ class Bernoulli(IndependentOutputs):
         return weights
 
 
-@dataclasses.dataclass(frozen=True)
-class Poisson(IndependentOutputs):
-    r"""Counts from log rates or rates, summed over outputs.
-
-    The curvature is the Fisher information; for log rates it is the loss's Gauss-Newton
-    matrix too.
-
-    Args:
-        log_rate: whether the outputs are the rates' logarithms; rates as they are must
-            not be negative.
-        full: add Stirling's approximation of $\log y!$ for counts above one.
-        eps: added to a rate before its logarithm is taken.
-        example_axes: see `IndependentOutputs`.
-    """
-
-    log_rate: bool = True
-    full: bool = False
-    eps: float = 1e-8
+class Poisson(families.Poisson, IndependentOutputs):
+    """Counts from log rates or rates. See `adamqlr.families.Poisson`."""
 
     def loss(
         self, outputs: Float[Array, "..."], targets: Shaped[Array, "..."]
@@ -554,25 +371,6 @@ def nats_of(nat: float | Array, loss: Float[Array, ""]) -> Scale:
     """The scale of a loss that counts nats in a unit of its own."""
     zero = jnp.zeros_like(loss)
     return Scale(zero, zero + nat, zero)
-
-
-def check_shape(name: str, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Refuse an array of another shape than the outputs ask for."""
-    if found != expected:
-        raise ValueError(
-            f"{name} must have shape {expected} to match the outputs, got {found}"
-        )
-
-
-def check_broadcast(name: str, found: tuple[int, ...], event: tuple[int, ...]) -> None:
-    """Refuse weights that are not one for each output of an example."""
-    padded = (1,) * (len(event) - len(found)) + tuple(found)
-    fits = all(own in (1, size) for own, size in zip(padded, event, strict=False))
-    if len(padded) > len(event) or not fits:
-        raise ValueError(
-            f"{name} of shape {found} must broadcast to the outputs of one example, "
-            f"{event}; weights of examples go to Objective(weights=...)"
-        )
 
 
 def _are_probabilities(targets: Array) -> bool:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from adamqlr.jax.axes import AxisName, shared, summed, total
 from adamqlr.jax.likelihoods import Likelihood, as_likelihood
+from adamqlr.likelihoods import losses_of
 from adamqlr.measurements import Batch
 
 
@@ -104,12 +105,8 @@ class Objective:
 
     def losses(self, outputs: PyTree) -> Float[Array, "*examples"]:
         """The loss of each example, which `average` makes the batch's."""
-        if self.penalty is None:
-            return self.likelihood.loss(outputs, self.targets)
-        outputs, penalty = outputs
-        losses = self.likelihood.loss(outputs, self.targets)
-        counts = self.likelihood.counts(self.targets)
-        return losses + (penalty if counts is None else counts * penalty)
+        penalised = self.penalty is not None
+        return losses_of(self.likelihood, outputs, self.targets, penalised)
 
     def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
         """Fisher length squared of a change of the outputs, for each example."""

@@ -28,10 +28,8 @@ def adam_qlr(
     $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
       \theta \gets \theta - \frac{g^\top d}{d^\top (C + \lambda I)\, d}\, d$$
 
-    The defaults want no tuning at any batch size: one more forward pass at a distance
-    measures the curvature, its running mean holds steps back that a lucky batch would
-    let through, and no step moves the predictions further than the examples seen so far
-    allow. `paper_adam_qlr` is the paper's own.
+    The defaults want no tuning at any batch size; `Rule` says why. `paper_adam_qlr` is
+    the paper's own.
 
     Args:
         learning_rate: there is none; any but `None` is refused.

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
 
 from adamqlr.settings import check_range
 from adamqlr.torch.objective import Accumulated, Closure, Objective
@@ -49,12 +50,17 @@ def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:
 
 
 def refuse_nothing_to_train(name: str, params: list[Tensor]) -> None:
-    """Refuse a step of an optimiser whose parameters are all frozen, or none.
+    """Refuse a step of an optimiser whose parameters are all frozen, empty, or none.
 
     Args:
         name: of the optimiser.
         params: those that require a gradient.
     """
+    if params and not any(is_lazy(param) or param.numel() for param in params):
+        raise ValueError(
+            f"the parameters of {name} hold no number, the first has shape "
+            f"{tuple(params[0].shape)}: look at the sizes that the model is made with"
+        )
     if not params:
         raise ValueError(
             f"no parameter of {name} requires a gradient, so there is nothing to "

@@ -1,12 +1,9 @@
-r"""What a network's outputs say about its targets, and how sharply.
+"""What a network's outputs say about its targets, and how sharply.
 
-A likelihood answers two questions of each example: its negative log-likelihood, and
-the square length $t^\top F t$ of a change $t$ of the outputs in the Fisher metric.
-Averaging over examples is `Objective`'s alone, so that loss, gradient and curvature
-cannot be normalised apart.
-
-One of your own is any class with these two methods, `loss` and `fisher`; nothing needs
-to be registered. `docs/losses.md` says which likelihood to use.
+`adamqlr.likelihoods` says what a likelihood is, `adamqlr.families` which there are and
+what they can be told; here is what each computes. One of your own is any class with
+two methods, `loss` and `fisher`; nothing needs to be registered. `docs/losses.md` says
+which likelihood to use.
 """
 
 import dataclasses
@@ -18,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from adamqlr import families, likelihoods
+from adamqlr.likelihoods import check_broadcast, check_shape
 from adamqlr.measurements import Scale
-from adamqlr.settings import check_range
 
 # No class number: what to leave out of a mean is for weights to say.
 _NONE = torch.iinfo(torch.int64).min
@@ -29,48 +27,8 @@ Average = Callable[[list[Tensor]], Tensor]
 
 
 @runtime_checkable
-class Likelihood(Protocol):
-    """A family of distributions over targets, given a network's outputs."""
-
-    def loss(self, outputs: Any, targets: Any) -> Tensor:
-        """Negative log-likelihood of each example, up to a constant."""
-        ...
-
-    def fisher(self, outputs: Any, tangent: Any) -> Tensor:
-        """Fisher length squared of a change of the outputs, for each example."""
-        ...
-
-    def weighted_fisher(self, outputs: Any, tangent: Any, targets: Any) -> Tensor:
-        """`fisher`, times what the targets make it count in the loss.
-
-        Only a likelihood with weights of its own, as those of classes are, has more to
-        say than `fisher` does.
-        """
-        del targets
-        return self.fisher(outputs, tangent)
-
-    def counts(self, targets: Any) -> Tensor | None:
-        """How much each example counts in the number that divides the summed loss.
-
-        Returns:
-            `None`, if each counts one.
-        """
-        del targets
-        return None
-
-    def scale(self, loss: Tensor, targets: list[Any], average: Average) -> Scale | None:
-        """What a batch says about the targets' scale, where the likelihood does not.
-
-        Args:
-            loss: mean over the batch.
-            targets: of each micro-batch.
-            average: mean over the batch of a number for each example.
-
-        Returns:
-            `None`, if the loss is in nats by itself.
-        """
-        del loss, targets, average
-        return None
+class Likelihood(likelihoods.Likelihood[Tensor], Protocol):
+    """A family of distributions over targets; see `adamqlr.likelihoods.Likelihood`."""
 
     def targets_from(self, outputs: Any, grad: Any) -> tuple[Any, Tensor | None]:
         """Read the targets of a loss from its gradient by the outputs.
@@ -91,70 +49,24 @@ class Likelihood(Protocol):
             "module; or give step() an Objective"
         )
 
-    def least(self, targets: list[Any], average: Average) -> float | Tensor | None:
-        """The mean loss that the best of all outputs would have, or a bound below it.
 
-        Args:
-            targets: of each micro-batch.
-            average: mean over the batch of a number for each example.
-
-        Returns:
-            `None`, if it is not known.
-        """
-        del targets, average
-        return None
-
-
-class WithDefaults(Likelihood):
-    """The methods of an object, and those of `Likelihood` where it has none.
-
-    Args:
-        given: has `loss` and `fisher`.
-    """
-
-    def __init__(self, given: Any):
-        self.given = given
-        for name in ("weighted_fisher", "counts", "scale", "least", "targets_from"):
-            if callable(getattr(given, name, None)):
-                setattr(self, name, getattr(given, name))
-
-    def loss(self, outputs: Any, targets: Any) -> Tensor:
-        """See `Likelihood`."""
-        return self.given.loss(outputs, targets)
-
-    def fisher(self, outputs: Any, tangent: Any) -> Tensor:
-        """See `Likelihood`."""
-        return self.given.fisher(outputs, tangent)
+class WithDefaults(likelihoods.WithDefaults[Tensor], Likelihood):
+    """An object's own methods, and those of `Likelihood` where it has none."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # the class weights may be a tensor
-class Categorical(Likelihood):
-    r"""Classes from logits on the last axis: softmax cross-entropy.
-
-    Targets are integers, or floats in the logits' shape for probabilities (one-hot or
-    soft). All axes but that of the classes are examples, so sequences of tokens are a
-    batch like any. The Fisher information is the loss's Gauss-Newton matrix: the one of
-    the logits times the weight that the example's targets have.
+class Categorical(families.Categorical, Likelihood):
+    """Classes from logits: softmax cross-entropy. See `adamqlr.families.Categorical`.
 
     Args:
-        label_smoothing: $\epsilon$ in [0, 1]; mixes the targets with the uniform
-            distribution, $(1 - \epsilon) y + \epsilon / K$ for $K$ classes.
-        class_weights: one for each class, which multiplies its term of the loss. Of
-            integer targets the mean is weighted by them, so that it is divided by the
-            weights of all labels; of probabilities, as `torch.nn` has it, it is divided
-            by the number of examples.
-        ignore_index: integer target of examples to leave out, padding say.
+        label_smoothing: see there.
+        class_weights: see there.
+        ignore_index: see there.
         class_axis: where the classes are, if there are more than two axes:
             `torch.nn.CrossEntropyLoss` has them on the second.
     """
 
-    label_smoothing: float = 0.0
-    class_weights: Any = None
-    ignore_index: int | None = None
     class_axis: int = -1
-
-    def __post_init__(self) -> None:
-        check_range("label_smoothing", self.label_smoothing, 0, 1)
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         r"""$-\sum_k w_k y_k \log \mathrm{softmax}(z)_k$."""
@@ -277,11 +189,7 @@ class Categorical(Likelihood):
         if targets.shape == logits:
             return targets
         check_shape("Categorical targets", targets.shape, logits[:-1])
-        raise TypeError(
-            f"Categorical targets of type {targets.dtype} must have the logits' "
-            f"shape {tuple(logits)}, got {tuple(targets.shape)}: pass integers for "
-            "class numbers, or one probability for each class"
-        )
+        self.refuse_numbers(targets.dtype, targets.shape, logits)
 
     def _weighted(self, y: Tensor) -> Tensor:
         """Smoothed, and times the weights of the classes."""
@@ -296,21 +204,11 @@ class Categorical(Likelihood):
         return values.masked_fill(targets == self.ignore_index, 0)
 
 
-@dataclasses.dataclass(frozen=True)
-class IndependentOutputs(Likelihood):
-    """Outputs that are independent of each other: an example's loss is their sum.
+class IndependentOutputs(families.IndependentOutputs, Likelihood):
+    """Outputs that are independent of each other.
 
-    Args:
-        example_axes: how many leading axes number examples. All other axes hold the
-            outputs of one example: by default an image is one example, and so is a
-            sequence. With 2 each step of a sequence is an example of its own, which
-            may then have a weight of its own.
+    See `adamqlr.families.IndependentOutputs`.
     """
-
-    example_axes: int = dataclasses.field(default=1, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_range("example_axes", self.example_axes, 1)
 
     def matched(self, outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Both as tensors of one shape, which is checked: nothing is broadcast."""
@@ -322,28 +220,14 @@ class IndependentOutputs(Likelihood):
 
     def summed(self, x: Tensor) -> Tensor:
         """Sum over the outputs of each example."""
-        if x.ndim < self.example_axes:
-            raise ValueError(
-                f"{type(self).__name__} with example_axes={self.example_axes} needs "
-                f"outputs with so many axes at least, got shape {tuple(x.shape)}"
-            )
-        return x.flatten(self.example_axes).sum(-1) if x.ndim > self.example_axes else x
-
-    def width(self, targets: Tensor) -> int:
-        """How many outputs an example has."""
-        return math.prod(targets.shape[self.example_axes :])
+        axes = self.outputs_of(x.shape)
+        return x.flatten(axes[0]).sum(-1) if axes else x
 
 
-@dataclasses.dataclass(frozen=True)
-class Gaussian(IndependentOutputs):
-    r"""Real targets with one variance: half the squared error, summed over outputs.
+class Gaussian(families.Gaussian, IndependentOutputs):
+    """Real targets with one variance: half the squared error.
 
-    Loss and curvature are those of unit variance; a divergence in nats is counted with
-    the variance that the targets have, so that their units do not matter. The Fisher
-    information is the loss's Gauss-Newton matrix.
-
-    Args:
-        example_axes: see `IndependentOutputs`.
+    See `adamqlr.families.Gaussian`.
     """
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -358,40 +242,24 @@ class Gaussian(IndependentOutputs):
     def scale(self, loss: Tensor, targets: list[Tensor], average: Average) -> Scale:
         """See `Likelihood`."""
         targets = [at_least_float32("Gaussian targets", y) for y in targets]
-        width = self.width(targets[0])
+        width = self.width_of(targets[0].shape)
         mean = average([self.summed(y) for y in targets]) / width
         squares = [self.summed((y - mean).square()) for y in targets]
         return Scale(mean, average(squares) / width, 2 * loss / width)
 
-    def least(self, targets: list[Tensor], average: Average) -> float:
-        """See `Likelihood`."""
-        return 0.0
 
+class HeteroscedasticGaussian(families.HeteroscedasticGaussian, IndependentOutputs):
+    """Real targets with a predicted mean and variance.
 
-@dataclasses.dataclass(frozen=True)
-class HeteroscedasticGaussian(IndependentOutputs):
-    r"""Real targets whose mean and variance the network both predicts.
-
-    Outputs are a pair `(mean, variance)`, the mean in the targets' shape. The variance
-    has that shape too, or one on the last axis, or no last axis, where it is the same
-    for all outputs there. Let the network end in a softplus or an exponential for it.
-    The curvature is the Fisher information.
-
-    Args:
-        eps: variances below count as this; their gradient stays.
-        full: add the constant $\tfrac12 \log 2\pi$ for each output.
-        example_axes: see `IndependentOutputs`.
+    See `adamqlr.families.HeteroscedasticGaussian`.
     """
-
-    eps: float = 1e-6
-    full: bool = False
 
     def loss(self, outputs: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
         r"""$\tfrac12 (\log v + (\mu - y)^2 / v)$."""
         mean, variance = self._raised(*self._pair(outputs))
         mean, targets = self.matched(mean, targets)
         losses = variance.log() + (mean - targets).square() / variance
-        return self.summed(losses + (math.log(2 * math.pi) if self.full else 0)) / 2
+        return self.summed(losses + self.constant) / 2
 
     def fisher(
         self, outputs: tuple[Tensor, Tensor], tangent: tuple[Tensor, Tensor]
@@ -405,19 +273,10 @@ class HeteroscedasticGaussian(IndependentOutputs):
     def _pair(self, given: Any) -> tuple[Tensor, Tensor]:
         """What belongs to mean and variance, both in the mean's shape."""
         name = type(self).__name__
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise TypeError(
-                f"{name} needs outputs (mean, variance), got {type(given).__name__}"
-            )
-        mean, variance = [at_least_float32(name, part) for part in given]
+        mean, variance = [at_least_float32(name, part) for part in self.two_of(given)]
         if variance.shape == mean.shape[:-1] != mean.shape:
             variance = variance.unsqueeze(-1)
-        if variance.shape not in (mean.shape, (*mean.shape[:-1], 1)):
-            raise ValueError(
-                f"{name} variance must have the shape of the mean "
-                f"{tuple(mean.shape)}, or one on its last axis, got "
-                f"{tuple(variance.shape)}"
-            )
+        self.check_variance(variance.shape, mean.shape)
         return mean, variance.expand_as(mean)
 
     def _raised(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
@@ -425,22 +284,11 @@ class HeteroscedasticGaussian(IndependentOutputs):
         return mean, variance + (variance.clamp(min=self.eps) - variance).detach()
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # the weights may be tensors
-class Bernoulli(IndependentOutputs):
-    r"""Yes or no from one logit each: binary cross-entropy, summed over outputs.
+class Bernoulli(families.Bernoulli, IndependentOutputs):
+    """Yes or no from one logit each: binary cross-entropy.
 
-    The Fisher information is the loss's Gauss-Newton matrix: with `pos_weight`, that of
-    each logit times the weight of its target.
-
-    Args:
-        pos_weight: what a positive target counts, for each output of an example or for
-            all of them.
-        output_weights: what each output of an example counts.
-        example_axes: see `IndependentOutputs`.
+    See `adamqlr.families.Bernoulli`.
     """
-
-    pos_weight: Any = None
-    output_weights: Any = None
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         r"""$w\, (c\, y \log(1 + e^{-z}) + (1 - y) \log(1 + e^z))$."""
@@ -481,10 +329,6 @@ class Bernoulli(IndependentOutputs):
         weights = torch.as_tensor(self.output_weights).to(loss)
         return nats_of(weights.square().sum() / weights.sum(), loss)
 
-    def least(self, targets: list[Tensor], average: Average) -> float:
-        """See `Likelihood`."""
-        return 0.0
-
     def _lengths(self, outputs: Tensor, tangent: Tensor) -> Tensor:
         logits = at_least_float32("Bernoulli", outputs)
         tangent = at_least_float32("Bernoulli", tangent)
@@ -501,24 +345,8 @@ class Bernoulli(IndependentOutputs):
         return weights
 
 
-@dataclasses.dataclass(frozen=True)
-class Poisson(IndependentOutputs):
-    r"""Counts from log rates or rates, summed over outputs.
-
-    The curvature is the Fisher information; for log rates it is the loss's Gauss-Newton
-    matrix too.
-
-    Args:
-        log_rate: whether the outputs are the rates' logarithms; rates as they are must
-            not be negative.
-        full: add Stirling's approximation of $\log y!$ for counts above one.
-        eps: added to a rate before its logarithm is taken.
-        example_axes: see `IndependentOutputs`.
-    """
-
-    log_rate: bool = True
-    full: bool = False
-    eps: float = 1e-8
+class Poisson(families.Poisson, IndependentOutputs):
+    """Counts from log rates or rates. See `adamqlr.families.Poisson`."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         r"""$e^z - y z$ of log rates, $z - y \log(z + \epsilon)$ of rates."""
@@ -574,27 +402,6 @@ def nats_of(nat: float | Tensor, loss: Tensor) -> Scale:
     """The scale of a loss that counts nats in a unit of its own."""
     zero = torch.zeros_like(loss)
     return Scale(zero, zero + nat, zero)
-
-
-def check_shape(name: str, found: torch.Size, expected: torch.Size) -> None:
-    """Refuse a tensor of another shape than the outputs ask for."""
-    if found != expected:
-        raise ValueError(
-            f"{name} must have shape {tuple(expected)} to match the outputs, "
-            f"got {tuple(found)}"
-        )
-
-
-def check_broadcast(name: str, found: torch.Size, event: torch.Size) -> None:
-    """Refuse weights that are not one for each output of an example."""
-    padded = (1,) * (len(event) - len(found)) + tuple(found)
-    fits = all(own in (1, size) for own, size in zip(padded, event, strict=False))
-    if len(padded) > len(event) or not fits:
-        raise ValueError(
-            f"{name} of shape {tuple(found)} must broadcast to the outputs of one "
-            f"example, {tuple(event)}; weights of examples go to "
-            "Objective(weights=...)"
-        )
 
 
 def _are_probabilities(targets: Tensor) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
+from adamqlr import likelihoods
 from adamqlr.measurements import Scale
 from adamqlr.torch.likelihoods import (
     Average,
@@ -76,7 +77,7 @@ class OutputMean(Likelihood):
         return None if least is None else self._share(targets[0]) * least
 
     def _share(self, outputs: Tensor) -> float:
-        return self.factor / max(self.likelihood.width(outputs), 1)
+        return self.factor / max(self.likelihood.width_of(outputs.shape), 1)
 
 
 class LogProbabilities(WithDefaults):
@@ -174,11 +175,7 @@ def as_likelihood(given: Any) -> Likelihood:
         ValueError: the loss has an option that no likelihood has.
         TypeError: it is none of these; the message says what is missing.
     """
-    if isinstance(given, type):
-        raise TypeError(
-            f"likelihood must be an object, got the class {given.__name__}: "
-            f"pass {given.__name__}()"
-        )
+    likelihoods.refuse_class(given)
     if isinstance(given, Likelihood):
         return given
     function = given.func if isinstance(given, functools.partial) else given
@@ -186,7 +183,7 @@ def as_likelihood(given: Any) -> Likelihood:
         given = _module(given)
     if type(given) in _READERS:
         return _read(given)
-    missing = [n for n in ("loss", "fisher") if not callable(getattr(given, n, None))]
+    missing = likelihoods.missing_methods(given)
     if not missing:
         return WithDefaults(given)
     for known in (type(given), function):

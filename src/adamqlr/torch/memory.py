@@ -40,6 +40,11 @@ def keep(groups: Groups, memory: Memory) -> None:
         group.update(zip(NAMES, memory, strict=True))
 
 
+def filled_in(rule: Rule, theirs: Groups) -> Groups:
+    """Loaded groups; what a checkpoint of an earlier version lacks begins anew."""
+    return [begin(rule) | group for group in theirs]
+
+
 def groups_of_another(own: Groups, theirs: Groups) -> Groups | None:
     """Our groups with their parameters, if theirs are those of another optimiser."""
     if all(NAMES[0] in group for group in theirs) or len(own) != len(theirs):

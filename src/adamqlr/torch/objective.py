@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from adamqlr.likelihoods import losses_of
 from adamqlr.rules import Scalar, where
 from adamqlr.torch.losses import as_likelihood
 from adamqlr.torch.scalars import wide
@@ -122,12 +123,8 @@ class Objective:
     def losses(self, outputs: Any) -> Tensor:
         """The loss of each example, in float32 at least, whatever autocast says."""
         with torch.autocast(tree_leaves(outputs)[0].device.type, enabled=False):
-            if self.penalty is None:
-                return self.likelihood.loss(outputs, self.targets)
-            outputs, penalty = outputs
-            losses = self.likelihood.loss(outputs, self.targets)
-            counts = self.likelihood.counts(self.targets)
-            return losses + (penalty if counts is None else counts * penalty)
+            penalised = self.penalty is not None
+            return losses_of(self.likelihood, outputs, self.targets, penalised)
 
     def fisher(self, outputs: Any, tangent: Any) -> Tensor:
         """Fisher length squared of a change of the outputs, for each example."""

@@ -14,10 +14,8 @@ class AdamQLR(QLR):
     $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
       \theta \gets \theta - \frac{g^\top d}{d^\top (C + \lambda I)\, d}\, d$$
 
-    The defaults want no tuning at any batch size: one more forward pass at a distance
-    measures the curvature, its running mean holds steps back that a lucky batch would
-    let through, and no step moves the predictions further than the examples seen so far
-    allow. `PaperAdamQLR` is the paper's own.
+    The defaults want no tuning at any batch size; `Rule` says why. `PaperAdamQLR` is
+    the paper's own.
 
     Args:
         params: tensors, or groups of them.

@@ -3,6 +3,9 @@ r"""Quadratic-model step sizes around any direction.
 Here they are measured and moved; `adamqlr.step` has the method.
 """
 
+# pyright: reportPrivateImportUsage=false
+# What keeps a step out of compiled loops has no public name; torch.optim uses it.
+
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -153,13 +156,14 @@ class QLR(torch.optim.Optimizer):
         """Take over a checkpoint, also that of a `torch.optim.Adam` or `AdamW`.
 
         Of these the moments go on; what this optimiser has besides begins anew, and
-        its own settings stay: a learning rate is none of them.
+        its own settings stay: a learning rate is none of them. What a checkpoint of an
+        earlier version of this optimiser lacks begins anew too.
         """
         theirs = state_dict["param_groups"]
         groups = memory.groups_of_another(self.param_groups, theirs)
-        if groups is not None:
-            state_dict = {**state_dict, "param_groups": groups}
-        super().load_state_dict(state_dict)
+        if groups is None:
+            groups = memory.filled_in(self.rule, theirs)
+        super().load_state_dict({**state_dict, "param_groups": groups})
         if self.direction in ELEMENTWISE:
             count_in_numbers(self.state.values())
         # The parent has cast these to the type of half-precision parameters.

@@ -3,6 +3,7 @@
 import shutil
 import tarfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,22 +12,20 @@ from filelock import FileLock
 
 from qlrstudy.data.errors import DataError
 from qlrstudy.data.files import matches
-from qlrstudy.data.registry import Archive, DataSet
+from qlrstudy.data.registry import DataFile, DataSet, Published
 
-# More than any published file has: a server that sends on and on fills no disk.
-MOST_BYTES = 2**29
 _NOT_THAT_RANGE = 416
 
 
 class _Limited:
-    """A stream that takes no more bytes than any published file has."""
+    """A stream of no more bytes than were published: one without end fills no disk."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self.stream = stream
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self.stream, self.size = stream, size
 
     def write(self, content: bytes) -> int:
-        if self.stream.tell() + len(content) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
+        if self.stream.tell() + len(content) > self.size:
+            raise ValueError(f"it is larger than the published {self.size:,} bytes")
         return self.stream.write(content)
 
     def flush(self) -> None:
@@ -62,8 +61,9 @@ def fetch(data_set: DataSet, root: Path, *, progress: bool = False) -> tuple[Pat
             ]
             for file in wanted:
                 if file.url is not None:
-                    _download(file.url, file.checksum, folder / file.path, progress)
-            members = {file.path: file.checksum for file in wanted if file.url is None}
+                    source = Published(file.url, file.checksum, file.size)
+                    _download(source, folder / file.path, progress)
+            members = [file for file in wanted if file.url is None]
             if members and data_set.archive is not None:
                 _unpack(data_set.archive, members, folder, progress)
             return tuple(folder / file.path for file in wanted)
@@ -74,7 +74,7 @@ def fetch(data_set: DataSet, root: Path, *, progress: bool = False) -> tuple[Pat
         ) from error
 
 
-def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
+def _download(source: Published, path: Path, progress: bool) -> None:
     rest = path.with_name(f"{path.name}.part")
     if rest.is_symlink():  # not ours, and not to be written through
         rest.unlink()
@@ -87,13 +87,13 @@ def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
             headers["Range"] = f"bytes={got}-"
         get = pooch.HTTPDownloader(progressbar=progress, headers=headers)
         with rest.open("ab") as stream:
-            get(url, _Limited(stream), caller)
+            get(url, _Limited(stream, source.size), caller)
         rest.replace(output_file)
 
     try:
         pooch.retrieve(
-            url,
-            checksum,
+            source.url,
+            source.checksum,
             path.name,
             path.parent,
             downloader=resume,  # pyright: ignore[reportArgumentType] - names only
@@ -107,29 +107,29 @@ def _download(url: str, checksum: str, path: Path, progress: bool) -> None:
         if isinstance(error, ValueError) or status == _NOT_THAT_RANGE:
             rest.unlink(missing_ok=True)
             if got:
-                return _download(url, checksum, path, progress)
+                return _download(source, path, progress)
         raise DataError(
-            f"{path}: downloading {url} failed ({error}): try again, or put the file "
-            "there by hand"
+            f"{path}: downloading {source.url} failed ({error}): try again, or put the "
+            "file there by hand"
         ) from error
 
 
 def _unpack(
-    archive: Archive, members: dict[str, str], folder: Path, progress: bool
+    archive: Published, members: Sequence[DataFile], folder: Path, progress: bool
 ) -> None:
     """Download an archive, take the wanted files out of it, and remove it."""
     path = folder / archive.url.rsplit("/", 1)[-1]
-    _download(archive.url, archive.checksum, path, progress)
+    _download(archive, path, progress)
     extract(path, members, folder)
     path.unlink()
 
 
-def extract(path: Path, members: dict[str, str], folder: Path) -> None:
+def extract(path: Path, members: Sequence[DataFile], folder: Path) -> None:
     """Take regular files out of a tar file, each under a name that is known before.
 
     Args:
         path: of the archive.
-        members: name in the archive, and below `folder`, to checksum.
+        members: whose paths are names in the archive, and below `folder`.
         folder: to put them in.
 
     Raises:
@@ -140,19 +140,21 @@ def extract(path: Path, members: dict[str, str], folder: Path) -> None:
             for info in archive:
                 # Raises for paths and links that lead out of the folder, devices etc.
                 tarfile.data_filter(info, str(folder))
-            for name, checksum in members.items():
-                source = archive.extractfile(name)
+            for file in members:
+                source = archive.extractfile(file.path)
                 if source is None:
-                    raise DataError(f"{path}: member {name} is no file: do not use it")
-                target = folder / name
+                    raise DataError(f"{path}: member {file.path} is no file")
+                if archive.getmember(file.path).size != file.size:
+                    raise DataError(f"{path}: member {file.path} is not as published")
+                target = folder / file.path
                 fresh = target.with_name(f"{target.name}.part")
                 fresh.parent.mkdir(parents=True, exist_ok=True)
                 fresh.unlink(missing_ok=True)  # a link would be written through
                 with source, fresh.open("xb") as stream:
                     shutil.copyfileobj(source, stream)
-                if not matches(fresh, checksum):
+                if not matches(fresh, file.checksum):
                     fresh.unlink()
-                    raise DataError(f"{path}: member {name} is not as published")
+                    raise DataError(f"{path}: member {file.path} is not as published")
                 fresh.replace(target)
     except (tarfile.TarError, KeyError, EOFError, zlib.error) as error:
         raise DataError(

@@ -27,6 +27,7 @@ class DataFile(NamedTuple):
     Attributes:
         path: below the set's folder.
         checksum: of the published file, `algorithm:digest`.
+        size: of the published file, in bytes.
         examples: in the published file (rows, images, labels, words).
         url: of the file; `None` for a member of the set's archive.
         optional: whether a partial set may lack it altogether.
@@ -34,16 +35,18 @@ class DataFile(NamedTuple):
 
     path: str
     checksum: str
+    size: int
     examples: int
     url: str | None = None
     optional: bool = False
 
 
-class Archive(NamedTuple):
-    """A tar file whose members have the paths of the set's files."""
+class Published(NamedTuple):
+    """Where a file is published, its checksum, and its size in bytes."""
 
     url: str
     checksum: str
+    size: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +60,7 @@ class DataSet:
         homepage: of its publisher.
         read: parses one of its files.
         files: all of them.
-        archive: where the files are published in one.
+        archive: a tar file whose members have the paths of the set's files.
     """
 
     name: str
@@ -66,7 +69,7 @@ class DataSet:
     homepage: str
     read: Callable[[Path], Any]
     files: tuple[DataFile, ...]
-    archive: Archive | None = None
+    archive: Published | None = None
 
 
 UCI_ENERGY = DataSet(
@@ -79,12 +82,14 @@ UCI_ENERGY = DataSet(
         DataFile(
             "data.txt",
             "sha256:7f8bf024cea437267d56be99b7af7bb3faebec8a7bccfbb20d06d52d9372a950",
+            35_309,
             768,
             f"{_UCI}/energy/data/data.txt",
         ),
         DataFile(
             "permutation_indices.txt",
             "sha256:e7f266408b1145b0df9715b9886a84f503bf4c3b2d83760d8f4ae8c734ec8ed9",
+            2_962,
             768,
             f"{_GITHUB}/rmclarke/OptimisingWeightUpdateHyperparameters/"
             "d4e532b323b947cd83dd49a269d431528049b8c5/data/UCI_Energy/"
@@ -104,12 +109,14 @@ UCI_PROTEIN = DataSet(
         DataFile(
             "data.txt",
             "sha256:d35f332707e8a73f21e021039250a1e7b26e14f7dd826a0337ffa8e8e48b9727",
+            3_528_658,
             45730,
             f"{_UCI}/protein-tertiary-structure/data/data.txt",
         ),
         DataFile(
             "permutation_indices.txt",
             "sha256:e622f4776050504c6183ab8c88ec7eb9d02987322d98039b96ca98000fa73447",
+            263_270,
             45730,
             f"{_GITHUB}/rmclarke/SeriesOfHessianVectorProducts/"
             "6ff0047ebb38122c7d123280ed9122c39abec81a/data/UCI_Protein/"
@@ -125,33 +132,38 @@ FASHION_MNIST = DataSet(
     "https://github.com/zalandoresearch/fashion-mnist",
     formats.read_idx,
     tuple(
-        DataFile(path, f"sha256:{digest}", examples, f"{_FASHION}/{path}")
-        for path, digest, examples in (
+        DataFile(path, f"sha256:{digest}", size, examples, f"{_FASHION}/{path}")
+        for path, digest, size, examples in (
             (
                 "train-images-idx3-ubyte.gz",
                 "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                26_421_880,
                 60000,
             ),
             (
                 "train-labels-idx1-ubyte.gz",
                 "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                29_515,
                 60000,
             ),
             (
                 "t10k-images-idx3-ubyte.gz",
                 "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                4_422_102,
                 10000,
             ),
             (
                 "t10k-labels-idx1-ubyte.gz",
                 "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+                5_148,
                 10000,
             ),
         )
     ),
 )
 
-# Digests as several public catalogues list them; the files were not at hand here.
+# Digests and sizes as several public catalogues list them; the files were not at hand
+# here.
 SVHN = DataSet(
     "svhn",
     "svhn",
@@ -162,12 +174,14 @@ SVHN = DataSet(
         DataFile(
             "train_32x32.mat",
             "sha256:435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
+            182_040_794,
             73257,
             f"{_SVHN}/train_32x32.mat",
         ),
         DataFile(
             "test_32x32.mat",
             "sha256:cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
+            64_275_384,
             26032,
             f"{_SVHN}/test_32x32.mat",
         ),
@@ -186,6 +200,7 @@ CIFAR_10 = DataSet(
         DataFile(
             f"cifar-10-batches-bin/{name}.bin",
             f"sha1:{digest}",
+            30_730_000,
             10000,
             optional=name not in ("data_batch_1", "test_batch"),
         )
@@ -198,9 +213,10 @@ CIFAR_10 = DataSet(
             ("test_batch", "67eb016db431130d61cd03c7ad570b013799c88c"),
         )
     ),
-    Archive(
+    Published(
         "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
         "sha256:c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+        170_052_171,
     ),
 )
 
@@ -211,21 +227,24 @@ PENN_TREEBANK = DataSet(
     "https://catalog.ldc.upenn.edu/LDC99T42",
     formats.read_words,
     tuple(
-        DataFile(path, f"sha256:{digest}", words, f"{_PTB}/{path}")
-        for path, digest, words in (
+        DataFile(path, f"sha256:{digest}", size, words, f"{_PTB}/{path}")
+        for path, digest, size, words in (
             (
                 "ptb.train.txt",
                 "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+                5_101_618,
                 929589,
             ),
             (
                 "ptb.valid.txt",
                 "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+                399_782,
                 73760,
             ),
             (
                 "ptb.test.txt",
                 "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+                449_945,
                 82430,
             ),
         )

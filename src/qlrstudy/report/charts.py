@@ -242,7 +242,7 @@ def profile_chart(cells: Sequence[profiles.Cell]) -> Chart | None:
         (
             Axis(
                 "ratio",
-                "time or steps to target, over the fastest method's",
+                "time or steps over the fastest method's",
                 log=True,
                 least=1.0,
                 most=profiles.LARGEST_RATIO,

@@ -12,14 +12,16 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from qlrstudy.report.axes import view
 from qlrstudy.report.charts import Axis, Chart, Series
-from qlrstudy.report.scales import Scale, fitted
+from qlrstudy.report.scales import Scale
 from qlrstudy.report.styles import MARKERS, Style
 
 # In pixels.
 _WIDTH, _HEIGHT, _TALL = 768, 168, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM, _TITLE = 62, 14, 12, 44, 26
 _LEGEND_ROW = 18
+_LETTER, _GAP = 6.5, 8
 _MARK, _POINT = 3.2, 5.0
 _MUTED = "#bbbbbb"
 # Of pixels of a PNG to those of the figure.
@@ -112,16 +114,12 @@ def svg(chart: Chart) -> str:
 
 def _panel(chart: Chart, x: Axis, y: Axis, frame: _Frame, named: bool) -> Iterator[str]:
     having = [one for one in chart.series if y.key in one.y]
-    across = _scale(chart, x, [one.x[x.key] for one in having], frame.left, frame.right)
-    heights = [one.y[y.key] for one in having]
-    if chart.kind in ("points", "sweep"):
-        errors = [one.error.get(y.key, np.zeros(1)) for one in having]
-        pairs = list(zip(heights, errors, strict=True))
-        heights += [h - e for h, e in pairs] + [h + e for h, e in pairs]
-    up = _scale(chart, y, heights, frame.bottom, frame.top)
-    if across is None or up is None:
+    shown = view(chart, x, log=x.log), view(chart, y, log=y.log)
+    if shown[0] is None or shown[1] is None:
         yield _text(frame.left + frame.width / 2, frame.top + 30, "nothing to draw")
         return
+    across = Scale(shown[0], frame.left, frame.right)
+    up = Scale(shown[1], frame.bottom, frame.top)
     yield from _axes(across, up, x, y, frame, named)
     clip = f"{chart.name}-{x.key}-{y.key}"
     yield (
@@ -139,30 +137,15 @@ def _panel(chart: Chart, x: Axis, y: Axis, frame: _Frame, named: bool) -> Iterat
     yield from cut
 
 
-def _scale(
-    chart: Chart, axis: Axis, values: Sequence[np.ndarray], start: float, end: float
-) -> Scale | None:
-    if not values:
-        return None
-    if axis.fixed:
-        assert axis.least is not None and axis.most is not None
-        return Scale(axis.log, axis.least, axis.most, start, end)
-    room = 0.07 if chart.kind in ("points", "sweep") else 0.04
-    log, least, most = axis.log, axis.least, axis.most
-    ends = fitted(np.concatenate(values), log=log, least=least, most=most, room=room)
-    return None if ends is None else Scale(log, *ends, start, end)
-
-
 def _axes(
     across: Scale, up: Scale, x: Axis, y: Axis, frame: _Frame, named: bool
 ) -> Iterator[str]:
     left, right, top, bottom = frame.left, frame.right, frame.top, frame.bottom
-    ticks = across.ticks(max(3, int(frame.width / 70)))
-    for value, text in [(tick, f"{tick:g}") for tick in x.ticks] or ticks:
+    for value, text in _with_room(across.view.ticks, frame.width):
         at = f"{float(across(np.array(value))):.1f}"
         yield f'<path d="M{at},{top}V{bottom}" stroke="#e4e4e4" stroke-width=".8"/>'
         yield _text(float(at), bottom + 14, text)
-    for value, text in up.ticks(max(3, int(frame.height / 24))):
+    for value, text in up.view.ticks:
         at = float(up(np.array(value)))
         yield f'<path d="M{left},{at:.1f}H{right}" stroke="#e4e4e4" stroke-width=".8"/>'
         if named:
@@ -173,6 +156,14 @@ def _axes(
         middle = (top + bottom) / 2
         turned = f'transform="rotate(-90 {left - 50} {middle})"'
         yield _text(left - 50, middle, y.label, more=turned)
+
+
+def _with_room(
+    ticks: Sequence[tuple[float, str]], width: float
+) -> Sequence[tuple[float, str]]:
+    """Every mark, or every second or third, so that their texts stay apart."""
+    widest = max((len(text) for _, text in ticks), default=0) * _LETTER + _GAP
+    return ticks[:: math.ceil(len(ticks) * widest / width) or 1]
 
 
 def _series(
@@ -187,7 +178,7 @@ def _series(
     """A series inside the clipped part; `cut` gets the marks where it leaves it."""
     own, heights = _look(one), one.y[y]
     known = np.isfinite(one.x[x]) & np.isfinite(heights)
-    if across.log:
+    if across.view.log:
         known &= one.x[x] > 0
     if not known.any():
         return

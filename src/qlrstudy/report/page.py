@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from qlrstudy.report import render
+from qlrstudy.report.axes import view
 from qlrstudy.report.charts import Axis, Chart, Series
 from qlrstudy.report.comparison import Compared
 from qlrstudy.report.contents import Contents, Part
 from qlrstudy.report.groups import Group, command
 from qlrstudy.report.ranking import Ranking, Score
+from qlrstudy.report.scales import Scale, View, fitted
 from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.styles import MARKERS, Style, algorithm_order, style
 from qlrstudy.report.tables import Cell, Table, section_results
@@ -53,7 +55,6 @@ def data(found: Contents) -> dict[str, Any]:
             "algorithms": len({run.algorithm for run in runs}),
             "diverged": sum(run.status == "diverged" for run in runs),
             "unfinished": sum(not run.complete for run in runs),
-            "damaged": len(found.loaded.damage),
         },
         "dates": [min(run.started for run in runs), max(run.started for run in runs)],
         "markers": MARKERS,
@@ -94,6 +95,10 @@ def _style(own: Style) -> dict[str, Any]:
 
 
 def _ranking(found: Ranking) -> dict[str, Any]:
+    intervals = np.array([(rank.low, rank.ratio, rank.high) for rank in found.ranks])
+    ends = fitted(np.append(intervals, 1.0), log=True, room=0.03)
+    assert ends is not None
+    places = Scale(View(True, *ends), 0.0, 1.0)
     return {
         "reference": found.reference,
         "referenceTitle": found.reference_title,
@@ -104,7 +109,7 @@ def _ranking(found: Ranking) -> dict[str, Any]:
         "ranks": [
             {
                 "algorithm": rank.algorithm,
-                "interval": [_number(v) for v in (rank.low, rank.ratio, rank.high)],
+                "interval": _numbers(places(interval)),
                 "text": f"{render.short(rank.ratio)} "
                 f"({render.short(rank.low)} to {render.short(rank.high)})",
                 "best": rank.best,
@@ -112,8 +117,9 @@ def _ranking(found: Ranking) -> dict[str, Any]:
                     None if score is None else _score(score) for score in rank.scores
                 ],
             }
-            for rank in found.ranks
+            for rank, interval in zip(found.ranks, intervals, strict=True)
         ],
+        "one": _number(float(places(np.array(1.0)))),
         "records": found.records,
     }
 
@@ -160,17 +166,26 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "title": chart.title,
         "card": chart.card,
         "kind": chart.kind,
-        "x": [_axis(axis) for axis in chart.x],
-        "y": [_axis(axis) for axis in chart.y],
+        "x": [_axis(chart, axis) for axis in chart.x],
+        "y": [_axis(chart, axis) for axis in chart.y],
         "series": [_series(one) for one in chart.series],
         "background": [[_numbers(c) for c in line.T] for line in chart.background],
     }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
-    own = axis._asdict()
-    del own["printed"]
-    return own | {"ticks": [{"value": v, "text": f"{v:g}"} for v in axis.ticks]}
+def _axis(chart: Chart, axis: Axis) -> dict[str, Any]:
+    """An axis with what it shows, of both kinds where a reader can switch."""
+    kinds = (False, True) if chart.kind == "curves" else (axis.log,)
+    views = {("log" if log else "linear"): view(chart, axis, log=log) for log in kinds}
+    return {
+        "key": axis.key,
+        "label": axis.label,
+        "log": axis.log,
+        "views": {
+            kind: None if own is None else {"ends": own[1:3], "ticks": own.ticks}
+            for kind, own in views.items()
+        },
+    }
 
 
 def _series(one: Series) -> dict[str, Any]:

@@ -10,47 +10,54 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FAR = 1e4
 
 
-class Scale(NamedTuple):
-    """A linear or logarithmic axis from `low` to `high`, between two places."""
+class View(NamedTuple):
+    """What an axis shows: from where to where, and its marks with their text."""
 
     log: bool
     low: float
     high: float
+    ticks: tuple[tuple[float, str], ...] = ()
+
+
+class Scale(NamedTuple):
+    """What an axis shows, between two places."""
+
+    view: View
     start: float
     end: float
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Where values lie; what has no logarithm lies far below."""
-        low, high = self.low, self.high
-        if self.log:
+        log, low, high, _ = self.view
+        if log:
             low, high = math.log10(low), math.log10(high)
             values = np.log10(np.maximum(values, 10.0 ** (2 * low - high - 1)))
         places = self.start + (values - low) / (high - low) * (self.end - self.start)
         return np.clip(places, -_FAR, _FAR)
 
-    def ticks(self, count: int) -> list[tuple[float, str]]:
-        """About so many round numbers, with their text."""
-        if not self.log:
-            return _linear_ticks(self.low, self.high, count)
-        first = math.ceil(math.log10(self.low) - 1e-9)
-        last = math.floor(math.log10(self.high) + 1e-9)
-        if last - first >= 1:
-            step = max(1, math.ceil((last - first + 1) / count))
-            plain = first >= -3 and last <= 4
-            return [
-                (10.0**power, _short(10.0**power) if plain else _power(power))
-                for power in range(first, last + 1, step)
-            ]
-        if self.high < 4 * self.low:
-            ticks = _linear_ticks(self.low, self.high, count)
-            return [tick for tick in ticks if tick[0] > 0]
-        values = [
-            factor * 10.0**power
-            for power in range(first - 1, last + 2)
-            for factor in (1, 2, 5)
+
+def ticks(low: float, high: float, *, log: bool, count: int) -> list[tuple[float, str]]:
+    """About so many round numbers between two, with their text."""
+    if not log:
+        return _linear_ticks(low, high, count)
+    first = math.ceil(math.log10(low) - 1e-9)
+    last = math.floor(math.log10(high) + 1e-9)
+    if last - first >= 1:
+        step = max(1, math.ceil((last - first + 1) / count))
+        plain = first >= -3 and last <= 4
+        return [
+            (10.0**power, _short(10.0**power) if plain else _power(power))
+            for power in range(first, last + 1, step)
         ]
-        inside = [value for value in values if self.low <= value <= self.high]
-        return [(value, _short(value)) for value in inside]
+    if high < 4 * low:
+        return [tick for tick in _linear_ticks(low, high, count) if tick[0] > 0]
+    values = [
+        factor * 10.0**power
+        for power in range(first - 1, last + 2)
+        for factor in (1, 2, 5)
+    ]
+    inside = [value for value in values if low <= value <= high]
+    return [(value, _short(value)) for value in inside]
 
 
 def fitted(
@@ -69,7 +76,8 @@ def fitted(
         log: whether it is logarithmic.
         least: of what is shown, on a logarithmic axis.
         most: of what is shown.
-        room: on either side, as a share of the whole.
+        room: on either side, as a share of the whole; of a logarithmic axis, or
+            where there is but one value, there is always some.
 
     Returns:
         The ends, or `None` where there is nothing to show.
@@ -85,7 +93,7 @@ def fitted(
     if log:
         factor = max((high / low) ** room, 1.02)
         return low / factor, high * factor
-    margin = (high - low) * room or abs(high) * 0.05 or 1.0
+    margin = (high - low) * room if high > low else abs(high) * 0.05 or 1.0
     return low - margin, high + margin
 
 

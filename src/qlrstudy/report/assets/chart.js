@@ -56,36 +56,9 @@ class Chart {
     return commaSeparated(rows);
   }
 
-  domains() {
-    const { spec } = this;
-    const fits = (kind, value) => value !== null && (kind !== "log" || value > 0);
-    const xs = spec.series.flatMap((one) =>
-      one.x.filter((x, i) => fits(spec.xKind, x) && one.y[i] !== null),
-    );
-    const ends = (y, e) => (this.pointed && e ? [y, y - e, y + e] : [y]);
-    const ys = spec.series
-      .flatMap((one) =>
-        one.y.flatMap((y, i) =>
-          y !== null && fits(spec.xKind, one.x[i]) ? ends(y, one.e?.[i]) : [],
-        ),
-      )
-      .filter((y) => fits(spec.yKind, y));
-    const room = this.pointed ? 0.07 : 0.04;
-    const [x, y] = [
-      this.domain(spec.x, spec.xKind, xs, this.pointed || spec.xKind === "log" ? room : 0),
-      this.domain(spec.y, spec.yKind, ys, room),
-    ];
-    return x && y ? { x, y } : null;
-  }
-
-  // What is shown of an axis: all there is of the series that are switched on, but within what Python allows.
-  domain(axis, kind, values, room) {
-    if (axis.fixed) return [axis.least, axis.most];
-    const all = extent(values);
-    if (!all) return null;
-    const low = kind === "log" && axis.least !== null ? Math.max(all[0], axis.least) : all[0];
-    const ends = [low, Math.max(low, axis.most === null ? all[1] : Math.min(all[1], axis.most))];
-    return room ? padded(kind, ends, room) : [ends[0], ends[1] || 1];
+  // What an axis shows: as Python chose, or as a reader zoomed.
+  view(axis, kind, zoom, count) {
+    return zoom ? { ends: zoom, ticks: ticks(kind, zoom, count) } : axis.views[kind];
   }
 
   get pointed() {
@@ -95,24 +68,24 @@ class Chart {
   draw() {
     const width = this.plot.clientWidth;
     if (!this.spec || !width) return;
-    const domains = this.zoom ?? this.domains();
-    if (!domains) {
+    const { spec, zoom } = this;
+    const x = this.view(spec.x, spec.xKind, zoom?.x, 8);
+    const y = this.view(spec.y, spec.yKind, zoom?.y, 6);
+    if (!x || !y || !spec.series.length) {
       this.plot.replaceChildren(
         element(
           "p",
           { class: "muted" },
-          this.spec.series.length
-            ? "Nothing to draw on these axes."
-            : "No algorithm is switched on.",
+          spec.series.length ? "Nothing to draw on these axes." : "No algorithm is switched on.",
         ),
       );
       return;
     }
     const [right, bottom] = [width - MARGIN.right, this.height - MARGIN.bottom];
-    this.x = makeScale(this.spec.xKind, domains.x, [MARGIN.left, right]);
-    this.y = makeScale(this.spec.yKind, domains.y, [bottom, MARGIN.top]);
-    const clip = `clip-${this.spec.name}`;
-    const behind = this.spec.background.map(([xs, ys]) =>
+    this.x = makeScale(spec.xKind, x.ends, [MARGIN.left, right]);
+    this.y = makeScale(spec.yKind, y.ends, [bottom, MARGIN.top]);
+    const clip = `clip-${spec.name}`;
+    const behind = spec.background.map(([xs, ys]) =>
       shape("path", {
         class: "behind",
         d: this.line(xs.map((x, i) => ({ x: this.x(x), y: this.y(ys[i]) }))),
@@ -122,9 +95,9 @@ class Chart {
       "g",
       { "clip-path": `url(#${clip})` },
       ...behind,
-      ...this.spec.series.map((one) => this.drawSeries(one)).reverse(),
+      ...spec.series.map((one) => this.drawSeries(one)).reverse(),
     );
-    const cuts = this.spec.series.flatMap((one) => this.drawCuts(one, MARGIN.top, bottom));
+    const cuts = spec.series.flatMap((one) => this.drawCuts(one, MARGIN.top, bottom));
     this.cursor = shape("line", {
       class: "cursor",
       y1: MARGIN.top,
@@ -140,7 +113,7 @@ class Chart {
         tabindex: 0,
         role: "application",
         "aria-roledescription": "plot",
-        "aria-label": `${this.spec.title}: ${this.spec.y.label} against ${this.spec.x.label}. ${KEYS}`,
+        "aria-label": `${spec.title}: ${spec.y.label} against ${spec.x.label}. ${KEYS}`,
       },
       shape(
         "defs",
@@ -156,7 +129,7 @@ class Chart {
           }),
         ),
       ),
-      ...this.drawAxes(width),
+      ...this.drawAxes(width, x.ticks, y.ticks),
       area,
       ...cuts,
       this.cursor,
@@ -169,21 +142,17 @@ class Chart {
     this.highlight(this.loud);
   }
 
-  drawAxes(width) {
+  drawAxes(width, xTicks, yTicks) {
     const [right, bottom, parts] = [width - MARGIN.right, this.height - MARGIN.bottom, []];
-    const xMarks =
-      this.spec.x.ticks.length && !this.zoom
-        ? this.spec.x.ticks
-        : ticks(this.spec.xKind, this.x.domain, Math.max(3, Math.floor(width / 110)));
-    for (const mark of xMarks) {
-      const at = this.x(mark.value);
+    for (const [value, text] of withRoom(xTicks, right - MARGIN.left)) {
+      const at = this.x(value);
       parts.push(shape("line", { class: "grid", x1: at, x2: at, y1: MARGIN.top, y2: bottom }));
-      parts.push(shape("text", { x: at, y: bottom + 17, "text-anchor": "middle" }, mark.text));
+      parts.push(shape("text", { x: at, y: bottom + 17, "text-anchor": "middle" }, text));
     }
-    for (const mark of ticks(this.spec.yKind, this.y.domain, 6)) {
-      const at = this.y(mark.value);
+    for (const [value, text] of yTicks) {
+      const at = this.y(value);
       parts.push(shape("line", { class: "grid", x1: MARGIN.left, x2: right, y1: at, y2: at }));
-      parts.push(shape("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, mark.text));
+      parts.push(shape("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, text));
     }
     parts.push(
       shape("line", { class: "axis", x1: MARGIN.left, x2: right, y1: bottom, y2: bottom }),
@@ -274,7 +243,7 @@ class Chart {
 
   // Triangles at the edge wherever a series leaves the plot.
   drawCuts(one, top, bottom) {
-    const [low, high] = extent(this.x.range);
+    const [low, high] = this.x.range;
     const spots = this.spots(one).filter((spot) => spot.x >= low - 0.5 && spot.x <= high + 0.5);
     const side = (spot) =>
       spot === undefined ? 0 : spot.y < top - 0.5 ? 1 : spot.y > bottom + 0.5 ? -1 : 0;
@@ -499,6 +468,13 @@ class Chart {
     }
     return near.sort((a, b) => a.away - b.away).slice(0, 6);
   }
+}
+
+// Every mark, or every second or third, so that their texts stay apart.
+function withRoom(marks, width) {
+  const widest = Math.max(0, ...marks.map(([, text]) => text.length)) * 7.5 + 12;
+  const step = Math.max(1, Math.ceil((marks.length * widest) / width));
+  return marks.filter((_, i) => i % step === 0);
 }
 
 function nearest(values, wanted) {

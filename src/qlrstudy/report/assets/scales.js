@@ -1,4 +1,4 @@
-// From numbers to pixels and back, and where an axis has its marks.
+// From numbers to pixels and back; and the marks of an axis that a reader has zoomed: of all others Python says them.
 
 function makeScale(kind, domain, range) {
   const forward = kind === "log" ? Math.log10 : (value) => value;
@@ -19,13 +19,13 @@ function ticks(kind, domain, count) {
 
 function linearTicks([low, high], count) {
   const raw = (high - low) / count;
-  if (!(raw > 0)) return [{ value: low, text: formatNumber(low) }];
+  if (!(raw > 0)) return [[low, formatNumber(low)]];
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= raw);
   const marks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-12) + step * 1e-9; i++) {
     const value = Number((i * step).toPrecision(12));
-    marks.push({ value, text: formatNumber(value) });
+    marks.push([value, formatNumber(value)]);
   }
   return marks;
 }
@@ -34,12 +34,12 @@ function logTicks([low, high], count) {
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   if (last - first < 1) {
     const factors = high / low > 4 ? [1, 2, 5] : null;
-    if (!factors) return linearTicks([low, high], count).filter((mark) => mark.value > 0);
+    if (!factors) return linearTicks([low, high], count).filter(([value]) => value > 0);
     const marks = [];
     for (let exponent = first - 1; exponent <= last + 1; exponent++) {
       for (const factor of factors) {
         const value = Number((factor * 10 ** exponent).toPrecision(3));
-        if (value >= low && value <= high) marks.push({ value, text: formatNumber(value) });
+        if (value >= low && value <= high) marks.push([value, formatNumber(value)]);
       }
     }
     return marks;
@@ -48,29 +48,7 @@ function logTicks([low, high], count) {
   const marks = [];
   const plain = first >= -3 && last <= 4;
   for (let exponent = first; exponent <= last; exponent += step) {
-    marks.push({
-      value: 10 ** exponent,
-      text: plain ? formatNumber(10 ** exponent) : formatPower(exponent),
-    });
+    marks.push([10 ** exponent, plain ? formatNumber(10 ** exponent) : formatPower(exponent)]);
   }
   return marks;
-}
-
-function extent(values) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (value === null || !Number.isFinite(value)) continue;
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  return low > high ? null : [low, high];
-}
-
-function padded(kind, [low, high], share) {
-  if (kind === "log") {
-    const factor = Math.max((high / low) ** share, 1.02);
-    return [low / factor, high * factor];
-  }
-  const margin = (high - low) * share || Math.abs(high) * 0.05 || 1;
-  return [low - margin, high + margin];
 }

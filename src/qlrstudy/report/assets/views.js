@@ -250,13 +250,7 @@ function groupDetails(group) {
 }
 
 function rankingCard() {
-  const { ranks, contests, records, reference, referenceTitle } = DATA.ranking;
-  const ends = extent(ranks.flatMap((rank) => rank.interval));
-  const scale = makeScale(
-    "log",
-    padded("log", [Math.min(ends[0], 1), Math.max(ends[1], 1)], 0.03),
-    [0, 112],
-  );
+  const { ranks, contests, records, reference, referenceTitle, one } = DATA.ranking;
   const body = element("tbody");
   const show = (against) =>
     body.replaceChildren(
@@ -273,7 +267,7 @@ function rankingCard() {
             ),
           ],
           rank.text,
-          strip(rank, scale),
+          strip(rank, one),
           `${ran.filter((score) => score.best).length}`,
           rank.algorithm === against ? "–" : records[against][rank.algorithm].join(" / "),
           `${ran.length} of ${contests.length}`,
@@ -333,22 +327,23 @@ function rankingCard() {
   );
 }
 
-function strip({ interval: [low, middle, high], algorithm }, scale) {
+function strip({ interval, algorithm }, one) {
+  const [low, middle, high, line] = [...interval, one].map((share) => 112 * share);
   const colour = styleOf(algorithm).colour;
   return shape(
     "svg",
     { width: 112, height: 18, viewBox: "0 0 112 18", "aria-hidden": "true" },
-    shape("line", { class: "one", x1: scale(1), x2: scale(1), y1: 0, y2: 18 }),
+    shape("line", { class: "one", x1: line, x2: line, y1: 0, y2: 18 }),
     shape("line", {
-      x1: scale(low),
-      x2: scale(high),
+      x1: low,
+      x2: high,
       y1: 9,
       y2: 9,
       stroke: colour,
       "stroke-width": 3,
       "stroke-opacity": 0.55,
     }),
-    shape("circle", { cx: scale(middle), cy: 9, r: 4.5, fill: colour }),
+    shape("circle", { cx: middle, cy: 9, r: 4.5, fill: colour }),
   );
 }
 

@@ -1,0 +1,91 @@
+r"""The curvatures with their settings, documented once. No framework.
+
+A front end extends each by how it looks along a direction.
+"""
+
+import dataclasses
+from typing import Any
+
+from adamqlr.measurements import Look
+from adamqlr.settings import check_range
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    r"""Curvature and loss from one evaluation of the model at a distance.
+
+    The outputs' difference $(z(\theta) - z(\theta - h d)) / h$ stands for $Jd$, and the
+    loss of the same evaluation tells how well the model predicts. One forward pass
+    instead of three, no forward-mode derivative, so every model can be probed.
+
+    $h$ is the last step's size, so that the probe sees what a step of that size does,
+    but no less than where the difference drowns in the parameters' rounding:
+    $h |d| \ge \sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$, with $\epsilon$ of the
+    parameters' type, or of torch's autocast, and $P$ their number. The first probe is
+    there.
+
+    Args:
+        metric: measures the change of the outputs: `Fisher()`, which is the default, or
+            `GaussNewton()`.
+    """
+
+    metric: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class LossProbe:
+    r"""Curvature of any loss, from its value at a distance.
+
+    $$\frac{2}{h^2} \left| f(\theta - h d) - f(\theta) + h\, g^\top d \right|$$
+
+    One more evaluation of the loss where `Hessian` takes six. A loss by itself says
+    nothing of predictions, so that there is no budget in nats (`rule=ANY_LOSS`);
+    instead no step goes further than a part of the parameters' own length.
+
+    Args:
+        limit: of $|\alpha d|$, in units of $|\theta| + 0.01 \sqrt{P}$ with $P$ the
+            number of parameters.
+    """
+
+    limit: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_range("limit", self.limit, 0, open_low=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hessian:
+    r"""Second derivative of the loss itself, $d^\top \nabla^2 f\, d$.
+
+    Takes any function of the parameters, and in torch any closure, that returns a loss.
+
+    Args:
+        signed: keep negative curvature, as the paper does. Its step then *climbs*
+            wherever damping does not outweigh it. By default the magnitude is taken,
+            so that negative curvature bounds a step as positive curvature does; the
+            damping is added to it, which keeps the bend away from zero.
+    """
+
+    signed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Subsampled:
+    """Another curvature, measured on each `every`-th example of the batch only.
+
+    Args:
+        curvature: the one to measure.
+        every: 4 means a quarter of the batch, at a quarter of the cost.
+    """
+
+    curvature: Any
+    every: int
+
+    def __post_init__(self) -> None:
+        check_range("every", self.every, 1)
+
+    def without_change(self, look: Look) -> Look:
+        """A look at a part, without the change of its loss: it is not the batch's."""
+        if look.trial is None:
+            return look
+        return look._replace(trial=look.trial._replace(change=None))
