@@ -25,6 +25,8 @@ class Memory(NamedTuple):
         damping: $\lambda$ of the next step.
         reach: where a probe looks next: the size of the last step that was made, or a
             quarter of the former reach after one was refused.
+        step_size: mean size of all steps made, without what a schedule made of them,
+            where there is a budget.
         curvature: running mean of $d^\top C d / d^\top d$ over all looks.
         square_norm: running mean of $d^\top d$, where there is a budget.
         examples: how many were seen, as far as a budget counts them.
@@ -43,6 +45,7 @@ class Memory(NamedTuple):
 
     damping: Scalar
     reach: Scalar
+    step_size: Scalar
     curvature: Scalar
     square_norm: Scalar
     examples: Scalar
@@ -58,7 +61,7 @@ class Memory(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 9, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 10, steps=0, rejections=0)
 
 
 def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
@@ -133,3 +136,10 @@ def with_orientation(memory: Memory, step_size: Scalar) -> Memory:
     first = where(step_size < 0, -1.0, where(step_size > 0, 1.0, 0.0))
     known = memory.orientation != 0
     return memory._replace(orientation=where(known, memory.orientation, first))
+
+
+def with_step(memory: Memory, step_size: Scalar, factor: Scalar) -> Memory:
+    """Count a step's size in, as it was before a schedule's factor."""
+    size = abs(step_size) / where(factor == 0, 1, factor)
+    mean = rules.usual_size(memory.step_size, size, memory.steps)
+    return memory._replace(step_size=mean)

@@ -30,11 +30,17 @@ DAMPING_CEILING = 1e16
 
 
 class Limit(enum.IntEnum):
-    """What decided the length of a step."""
+    """What decided the length of a step.
+
+    The model's minimum, the budget of divergence, how far anybody has looked, how long
+    steps have been so far, or the end of training that a horizon tells.
+    """
 
     MODEL = 0
     KL_BUDGET = 1
     LOOK = 2
+    USUAL = 3
+    HORIZON = 4
 
 
 @functools.singledispatch
@@ -244,6 +250,29 @@ def reduction_ratio(change: Scalar, predicted: Scalar, resolution: Scalar) -> Sc
     hidden = (abs(predicted) <= resolution) & (abs(change) <= resolution)
     answer = where(predicted == 0, 0.5, 1.0)
     return where(hidden, answer, quotient(change, predicted))
+
+
+def usual_size(mean: Scalar, size: Scalar, count: Scalar) -> Scalar:
+    """Mean of the sizes of steps; one of zero says nothing about the others.
+
+    Args:
+        mean: of the former.
+        size: of this one.
+        count: how many there were before.
+    """
+    return where(size == 0, mean, mean + (size - mean) / (count + 1))
+
+
+def cooldown(count: Scalar, steps: Scalar, share: Scalar) -> Scalar:
+    """By what steps are shortened as training ends: a line down to zero.
+
+    Args:
+        count: of the steps so far.
+        steps: of the whole training.
+        share: of them over which steps become shorter.
+    """
+    left = quotient(steps - count, share * steps)
+    return where(left > 1, 1.0, where(left < 0, 0.0, left))
 
 
 def averaging_weight(count: Scalar, power: Scalar) -> Scalar:

@@ -77,7 +77,10 @@ class KLBudget:
     the usual length of $d$ in place of this one's. And it always goes forward: a batch
     whose own slope asks for a way back is one of a rare kind, or has none of it; it
     tells how far to go, and the direction where to. Nor may a step go more than ten
-    times as far as a probe has looked, or the last step went.
+    times as far as a probe has looked, or the last step went, or be more than 1.75
+    times as long as steps have been so far. As a network comes to know its examples the
+    curvature vanishes, and Adam's directions shrink: they are meant to, and are not
+    stretched for it.
 
     Args:
         nats: $\kappa_0 > 0$, what a first batch of one example may cause.
@@ -115,6 +118,27 @@ class Average:
 
 
 @dataclasses.dataclass(frozen=True)
+class Horizon:
+    """An end of training that is known: steps fall to zero towards it, in a line.
+
+    Nothing needs it, for the average of the parameters needs no end. Where one is
+    known anyway, both together end somewhat lower. Beyond the end nothing moves, which
+    `info.limit` tells: `Limit.HORIZON`.
+
+    Args:
+        steps: how many the whole training has, refused ones among them.
+        share: in (0, 1], the last share of them over which steps become shorter.
+    """
+
+    steps: Scalar
+    share: Scalar = 0.2
+
+    def __post_init__(self) -> None:
+        check_range("Horizon.steps", self.steps, 1)
+        check_range("Horizon.share", self.share, 0, 1, open_low=True)
+
+
+@dataclasses.dataclass(frozen=True)
 class Rule:
     r"""How the length of a step is chosen and its outcome judged.
 
@@ -134,6 +158,7 @@ class Rule:
             ratio, at the first steps and then at each so many-th only; the damping
             stays in between.
         average: see `Average`; `None` for none.
+        horizon: see `Horizon`; `None` for training without an end.
     """
 
     damping: Damping | None = None
@@ -142,11 +167,13 @@ class Rule:
     rescale: Scalar = 1.0
     look_every: int = 4
     average: Average | None = Average()
+    horizon: Horizon | None = None
 
     def __post_init__(self) -> None:
         _check_type("damping", self.damping, Damping)
         _check_type("budget", self.budget, KLBudget)
         _check_type("average", self.average, Average)
+        _check_type("horizon", self.horizon, Horizon)
         if self.curvature_decay is not None:
             check_range("curvature_decay", self.curvature_decay, 0, 1, open_high=True)
         check_range("rescale", self.rescale, 0, open_low=True)

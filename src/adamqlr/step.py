@@ -10,13 +10,14 @@ import math
 from typing import NamedTuple
 
 from adamqlr import rules
-from adamqlr.measurements import Measurement, Trial
+from adamqlr.measurements import Batch, Measurement, Trial
 from adamqlr.memory import (
     Memory,
     with_batch,
     with_curvature,
     with_norm,
     with_orientation,
+    with_step,
 )
 from adamqlr.rules import Limit, Scalar, Truth, where
 from adamqlr.settings import Average, Rule
@@ -26,6 +27,13 @@ FIRST_LOOKS = 8
 
 # How many times as far as anybody has looked or gone a step may go.
 BEYOND_LOOK = 10.0
+
+# How many times as long as steps have been on average one may be: their mean then
+# grows like t ** 0.75 at most.
+UNUSUAL_STEP = 1.75
+
+# The share of the loss that its slope promises where a probe first looks.
+FIRST_LOOK = 0.01
 
 
 class Proposal(NamedTuple):
@@ -96,6 +104,19 @@ def is_due(rule: Rule, memory: Memory) -> Truth:
     return first | (memory.steps % rule.look_every == 0)
 
 
+def reach(memory: Memory, loss: Scalar, slope: Scalar, batch: Batch | None) -> Scalar:
+    """Where a probe looks: as far as the last step went.
+
+    Before there is one, where the slope promises a hundredth of the loss, which is
+    the same place whatever the units of inputs and targets.
+    """
+    if batch is None or batch.least is None:
+        return memory.reach
+    promise = FIRST_LOOK * (loss - batch.least)
+    first = where(slope == 0, 0.0, abs(rules.quotient(promise, slope)))
+    return where(memory.reach == 0, first, memory.reach)
+
+
 def propose(
     rule: Rule, memory: Memory, measured: Measurement, factor: Scalar = 1
 ) -> Proposal:
@@ -130,19 +151,32 @@ def propose(
         memory = with_orientation(memory, step_size)
         step_size = memory.orientation * abs(rules.shortened(step_size, excess))
         limit = where(excess > 1, int(Limit.KL_BUDGET), limit)
+    if rule.horizon is not None:
+        count = memory.steps + memory.rejections
+        left = rules.cooldown(count, rule.horizon.steps, rule.horizon.share)
+        factor, limit = factor * left, where(left < 1, int(Limit.HORIZON), limit)
     step_size = factor * step_size
     if rule.budget is not None:
+        usual = factor * memory.step_size
+        none = (memory.steps < FIRST_LOOKS) | (usual == 0)
+        usual = where(none, math.inf, UNUSUAL_STEP * usual)
+        step_size, limit = _cut(step_size, usual, limit, Limit.USUAL)
         known = math.inf if measured.distance is None else measured.distance
         known = BEYOND_LOOK * where(measured.looked, known, memory.reach)
-        excess = rules.quotient(abs(step_size), known)
-        step_size = rules.shortened(step_size, excess)
-        limit = where(excess > 1, int(Limit.LOOK), limit)
+        step_size, limit = _cut(step_size, known, limit, Limit.LOOK)
+        memory = with_step(memory, step_size, factor)
     if measured.farthest is not None:
-        excess = rules.quotient(abs(step_size), measured.farthest)
-        step_size = rules.shortened(step_size, excess)
-        limit = where(excess > 1, int(Limit.LOOK), limit)
+        step_size, limit = _cut(step_size, measured.farthest, limit, Limit.LOOK)
     predicted = rules.predicted_change(step_size, slope, bend)
     return Proposal(step_size, curvature, bend, predicted, limit, dispersion, memory)
+
+
+def _cut(
+    step_size: Scalar, longest: Scalar, limit: Scalar, reason: Limit
+) -> tuple[Scalar, Scalar]:
+    """A step no longer than the longest, and what decided its length then."""
+    excess = rules.quotient(abs(step_size), longest)
+    return rules.shortened(step_size, excess), where(excess > 1, int(reason), limit)
 
 
 def judge(

@@ -88,6 +88,11 @@ def next_damping(damping, ratio, decrease, increase, floor):
     return damping if damping < 1e16 else 1e16
 
 
+def cooldown(count, steps, share):
+    left = divided(steps - count, share * steps)
+    return 1.0 if left > 1 else (0.0 if left < 0 else left)
+
+
 # Rule: what it should say, which arguments are never negative.
 ORACLES = {
     "maximum": (larger, ""),
@@ -121,6 +126,8 @@ ORACLES = {
         "",
     ),
     "reduction_ratio": (reduction_ratio, ""),
+    "usual_size": (lambda m, x, t: m if x == 0 else m + divided(x - m, t + 1), "count"),
+    "cooldown": (cooldown, ""),
     "averaging_weight": (lambda t, p: divided(p + 1, p + t), "count power"),
     "next_damping": (next_damping, ""),
 }

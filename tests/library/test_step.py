@@ -14,7 +14,7 @@ from adamqlr import step
 from adamqlr.measurements import Batch, Measurement, Scale, Trial
 from adamqlr.memory import begin
 from adamqlr.rules import Limit
-from adamqlr.settings import PAPER, Damping, KLBudget, Rule
+from adamqlr.settings import PAPER, Damping, Horizon, KLBudget, Rule
 
 UNDAMPED = dataclasses.replace(PAPER, damping=None)
 
@@ -154,6 +154,53 @@ def test_a_step_goes_ten_times_as_far_as_somebody_looked():
     unseen = measured(curvature=math.nan, looked=False, slope=20.0, batch=batch())
     _, info = judged(rule, unseen, memory=memory)
     assert info.step_size == pytest.approx(1.0) and info.limit == Limit.LOOK
+
+
+def test_a_step_is_no_longer_than_steps_usually_are():
+    """A curvature that vanishes does not stretch directions that shrink for it."""
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9), curvature_decay=0.0)
+    memory = begin(rule)
+    for _ in range(step.FIRST_LOOKS):
+        memory, info = judged(rule, measured(batch=batch()), memory=memory)
+        assert info.step_size == 0.5 and info.limit == Limit.MODEL
+    assert memory.step_size == pytest.approx(0.5)
+    flat = measured(curvature=4e-9, batch=batch())
+    after, info = judged(rule, flat, memory=memory)
+    assert info.step_size == pytest.approx(step.UNUSUAL_STEP * 0.5)
+    assert info.limit == Limit.USUAL
+    mean = 0.5 + (info.step_size - 0.5) / (step.FIRST_LOOKS + 1)
+    assert after.step_size == pytest.approx(mean)
+    # What a schedule shortens says nothing about how long steps usually are.
+    half = step.propose(rule, memory, flat, 0.5)
+    assert half.step_size == pytest.approx(info.step_size / 2)
+    assert half.memory.step_size == pytest.approx(mean)
+    # Nor does a step of zero.
+    none = measured(slope=0.0, batch=batch())
+    assert judged(rule, none, memory=memory)[0].step_size == memory.step_size
+
+
+def test_before_a_first_step_a_probe_looks_where_the_loss_is_lower_by_a_hundredth():
+    memory, few = begin(Rule()), batch(least=1.0)
+    assert step.reach(memory, 5.0, 2.0, few) == pytest.approx(0.02)
+    assert step.reach(memory, 5.0, -2.0, few) == pytest.approx(0.02)
+    assert step.reach(memory, 5.0, 0.0, few) == 0
+    assert step.reach(memory, 5.0, 2.0, batch()) == 0
+    assert step.reach(memory, 5.0, 2.0, None) == 0
+    assert step.reach(memory._replace(reach=0.3), 5.0, 2.0, few) == 0.3
+
+
+def test_steps_fall_to_zero_towards_a_horizon():
+    rule = dataclasses.replace(UNDAMPED, horizon=Horizon(10, share=0.5))
+    memory, sizes, limits = begin(rule), [], []
+    for number in range(12):
+        seen = measured(sound=number != 2)  # A batch that is refused counts too.
+        memory, info = judged(rule, seen, memory=memory)
+        sizes.append(info.step_size)
+        limits.append(info.limit)
+    assert sizes[:2] + sizes[3:] == pytest.approx(
+        [0.5, 0.5, 0.5, 0.5, 0.5, 0.4, 0.3, 0.2, 0.1, 0, 0]
+    )
+    assert limits[5:7] == [Limit.MODEL, Limit.HORIZON] and limits[11] == Limit.HORIZON
 
 
 def test_without_a_budget_a_step_may_go_back():

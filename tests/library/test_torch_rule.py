@@ -110,8 +110,8 @@ def test_any_closure_will_do_for_the_hessian():
 @pytest.mark.parametrize(
     "settings, name",
     [
-        ({"curvature": Probe()}, "Probe"),
-        ({"curvature": Fisher()}, "Fisher"),
+        ({"curvature": Probe(), "rule": PAPER}, "Probe"),
+        ({"curvature": Fisher(), "rule": PAPER}, "Fisher"),
         ({"curvature": Hessian()}, "Rule.budget"),
     ],
 )

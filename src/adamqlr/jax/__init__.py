@@ -37,7 +37,15 @@ from adamqlr.jax.transform import QLRState, evaluation_params, qlr
 from adamqlr.measurements import Look, Scale, Trial
 from adamqlr.memory import Memory
 from adamqlr.rules import Limit
-from adamqlr.settings import ANY_LOSS, PAPER, Average, Damping, KLBudget, Rule
+from adamqlr.settings import (
+    ANY_LOSS,
+    PAPER,
+    Average,
+    Damping,
+    Horizon,
+    KLBudget,
+    Rule,
+)
 from adamqlr.step import StepInfo
 
 __all__ = [
@@ -53,6 +61,7 @@ __all__ = [
     "Gaussian",
     "Heads",
     "Hessian",
+    "Horizon",
     "HeteroscedasticGaussian",
     "Huber",
     "KLBudget",

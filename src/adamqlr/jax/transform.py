@@ -124,7 +124,8 @@ def qlr(
         sound = _all_finite(loss, slope, square_norm, inner_product(updates, updates))
 
         batch, outputs = _batch(rule, value_fn, params, outputs, loss)
-        point, reach = Point(value_fn, params, outputs, loss), state.memory.reach
+        point = Point(value_fn, params, outputs, loss)
+        reach = step.reach(state.memory, loss, slope, batch)
         looked = step.is_due(rule, state.memory)
         look = _if(looked, lambda: curvature.look(point, direction, reach))
         measured = measurement(

@@ -10,7 +10,15 @@ except ModuleNotFoundError as error:
 
 from adamqlr.measurements import Look, Scale, Trial
 from adamqlr.rules import Limit
-from adamqlr.settings import ANY_LOSS, PAPER, Average, Damping, KLBudget, Rule
+from adamqlr.settings import (
+    ANY_LOSS,
+    PAPER,
+    Average,
+    Damping,
+    Horizon,
+    KLBudget,
+    Rule,
+)
 from adamqlr.step import StepInfo
 from adamqlr.torch.curvature import (
     Curvature,
@@ -54,6 +62,7 @@ __all__ = [
     "Gaussian",
     "Heads",
     "Hessian",
+    "Horizon",
     "HeteroscedasticGaussian",
     "Huber",
     "KLBudget",

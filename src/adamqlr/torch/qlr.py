@@ -294,8 +294,10 @@ class QLR(torch.optim.Optimizer):
 
         looked, look = sound and due, Look(torch.full_like(slope, torch.nan))
         direction = bundles.apart(along) if looked else []
+        batch = None if self.rule.budget is None else point.batch()
         if looked:
-            look = self.curvature.look(point, direction, remembered.reach)
+            reach = method.reach(remembered, point.loss, slope, batch)
+            look = self.curvature.look(point, direction, reach)
         measured = measurement(
             look,
             loss=point.loss,
@@ -304,7 +306,7 @@ class QLR(torch.optim.Optimizer):
             looked=looked,
             sound=sound,
             epsilon=torch.finfo(scalar_dtype(params)).eps,
-            batch=None if self.rule.budget is None else point.batch(),
+            batch=batch,
         )
         proposal = method.propose(self.rule, remembered, measured, lr)
         trial = look.trial
