@@ -86,13 +86,18 @@ class KLBudget:
         nats: $\kappa_0 > 0$, what a first batch of one example may cause.
         decay: $p$ in [0, 1]; zero for a budget that stays.
         power: $r$ in [0, 1], of the examples of the batch.
+        seen: with how many examples $n$ begins: those that a trained network was
+            trained on, so that an optimiser that knows nothing of it takes no longer
+            steps than its training had come to.
     """
 
     nats: Scalar = 0.009
     decay: Scalar = 0.5
     power: Scalar = 1.0
+    seen: Scalar = 0.0
 
     def __post_init__(self) -> None:
+        check_range("KLBudget.seen", self.seen, 0)
         check_range("KLBudget.nats", self.nats, 0, open_low=True)
         check_range("KLBudget.decay", self.decay, 0, 1)
         check_range("KLBudget.power", self.power, 0, 1)

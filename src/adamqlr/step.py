@@ -140,7 +140,7 @@ def propose(
     step_size = rule.rescale * rules.step_size(slope, bend)
     limit = int(Limit.MODEL)
     if batch is not None and rule.budget is not None:
-        budget, seen = rule.budget, memory.examples
+        budget, seen = rule.budget, rule.budget.seen + memory.examples
         allowed = rules.kl_allowance(
             budget.nats, batch.examples, budget.power, seen, budget.decay
         )

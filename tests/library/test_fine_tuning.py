@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from adamqlr import jax as in_jax
-from adamqlr.torch import AdamQLR, Categorical, Objective
+from adamqlr.torch import AdamQLR, Categorical, KLBudget, Objective, Rule
 
 CLASSES, STEPS, BATCH = 5, 60, 32
 
@@ -113,6 +113,17 @@ def test_torch_goes_on_from_a_checkpoint_as_if_it_had_not_stopped():
             losses.append(whole().item())
         again.step(Objective(model, Categorical(), x[batch], y[batch]))
     assert max(losses) < 1.02 * losses[0]
+
+
+@pytest.mark.parametrize("batch", [16, 64, 256])
+def test_torch_goes_on_with_a_new_optimiser_that_is_told_what_was_seen(batch):
+    """On its own task, without the former state; Adam at 1e-4 hardly moves."""
+    rows = np.random.default_rng(5).integers(0, len(OLD[0]), (STEPS, batch))
+    rule = Rule(budget=KLBudget(seen=600 * BATCH))
+    ours = copy.deepcopy(trained()[0])
+    _, ours = train_torch(ours, lambda params: AdamQLR(params, rule=rule), OLD, rows)
+    _, adam = train_torch(copy.deepcopy(trained()[0]), cautious, OLD, rows)
+    assert max(ours) <= 1.02 * max(adam)
 
 
 def network(params, x):

@@ -189,6 +189,17 @@ def test_before_a_first_step_a_probe_looks_where_the_loss_is_lower_by_a_hundredt
     assert step.reach(memory._replace(reach=0.3), 5.0, 2.0, few) == 0.3
 
 
+def test_a_budget_can_begin_where_another_training_ended():
+    fresh = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3))
+    told = dataclasses.replace(UNDAMPED, budget=KLBudget(1e-3, seen=72.0))
+    scale = Scale(mean=0.0, variance=1.0, error=0.0)
+    few = measured(batch=batch(8.0, scale))
+    first, later = (step.propose(rule, begin(rule), few) for rule in (fresh, told))
+    # Ten times the examples; targets count as before.
+    assert later.step_size == pytest.approx(first.step_size / 10**0.25)
+    assert later.memory == first.memory._replace(step_size=later.memory.step_size)
+
+
 def test_steps_fall_to_zero_towards_a_horizon():
     rule = dataclasses.replace(UNDAMPED, horizon=Horizon(10, share=0.5))
     memory, sizes, limits = begin(rule), [], []
