@@ -9,6 +9,9 @@ from typing import Any
 from adamqlr.measurements import Look
 from adamqlr.settings import check_range
 
+# Of a parameter, where nothing else tells how far to look: some of them are zero.
+LEAST_SIZE = 0.01
+
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
@@ -20,9 +23,10 @@ class Probe:
 
     $h$ is the last step's size, so that the probe sees what a step of that size does,
     but no less than where the difference drowns in the parameters' rounding:
-    $h |d| \ge \sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$, with $\epsilon$ of the
-    parameters' type, or of torch's autocast, and $P$ their number. The first probe is
-    there.
+    $h |d| \ge \sqrt{\epsilon}\, |\theta|$, with $\epsilon$ of the parameters' type, or
+    of torch's autocast. The first is where the slope promises a hundredth of the loss;
+    where the least loss is not known, there is no last step's size and nothing to
+    promise, $\sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$ away, with $P$ parameters.
 
     Args:
         metric: measures the change of the outputs: `Fisher()`, which is the default, or

@@ -16,9 +16,11 @@ import optax
 from jaxtyping import Array, Float, PyTree
 
 from adamqlr import curvatures
+from adamqlr.curvatures import LEAST_SIZE
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.scalars import inner_product, scalar_dtype
 from adamqlr.measurements import Look, Trial
+from adamqlr.rules import Scalar
 
 ValueFn = Callable[[optax.Params], Array]
 
@@ -123,7 +125,8 @@ class Probe(curvatures.Probe):
         """See `Curvature`."""
         objective, params = as_objective("Probe", point.value_fn), point.params
         # Forward differences lose half their digits at best, at sqrt(epsilon).
-        shortest = _epsilon(params) ** 0.5 * _size_along(params, direction)
+        least = jnp.where(reach == 0, LEAST_SIZE, 0)
+        shortest = _epsilon(params) ** 0.5 * _size_along(params, direction, least)
         distance = jnp.maximum(reach, shortest)
         there = _moved(params, distance, direction)
         known = point.outputs is not None
@@ -151,10 +154,12 @@ def _epsilon(params: optax.Params) -> float:
     return max(float(jnp.finfo(leaf.dtype).eps) for leaf in jax.tree.leaves(params))
 
 
-def _size_along(params: optax.Params, direction: optax.Updates) -> Float[Array, ""]:
-    r"""How many times the direction goes into $|\theta| + 0.01 \sqrt{P}$."""
+def _size_along(
+    params: optax.Params, direction: optax.Updates, least: Scalar = LEAST_SIZE
+) -> Float[Array, ""]:
+    r"""How many times the direction goes into $|\theta|$ and so much a parameter."""
     numbers = sum(leaf.size for leaf in jax.tree.leaves(params))
-    size = inner_product(params, params) ** 0.5 + 0.01 * numbers**0.5
+    size = inner_product(params, params) ** 0.5 + least * numbers**0.5
     length = inner_product(direction, direction) ** 0.5
     return size / jnp.where(length == 0, 1, length)
 

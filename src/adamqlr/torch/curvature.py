@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adamqlr import curvatures, rules
+from adamqlr.curvatures import LEAST_SIZE
 from adamqlr.measurements import Look, Trial
 from adamqlr.rules import Scalar
 from adamqlr.torch.objective import Objective
@@ -116,7 +117,8 @@ class Probe(curvatures.Probe):
         for part in point.parts:
             as_objective("Probe", part)
         # Forward differences lose half their digits at best, at sqrt(epsilon).
-        shortest = _epsilon(point) ** 0.5 * _size_along(point, direction)
+        least = rules.where(reach == 0, LEAST_SIZE, 0.0)
+        shortest = _epsilon(point) ** 0.5 * _size_along(point, direction, least)
         distance = rules.maximum(shortest, reach)
         moved = point.outputs_at(direction, distance)
         along = tree_map(
@@ -141,13 +143,15 @@ def _epsilon(point: Point) -> float:
     return max(torch.finfo(dtype).eps for dtype in dtypes)
 
 
-def _size_along(point: Point, direction: list[Tensor]) -> Tensor:
-    r"""How many times the direction goes into $|\theta| + 0.01 \sqrt{P}$."""
+def _size_along(
+    point: Point, direction: list[Tensor], least: Scalar = LEAST_SIZE
+) -> Tensor:
+    r"""How many times the direction goes into $|\theta|$ and so much a parameter."""
     params = point.params
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)
     size, length = [square.sqrt() for square in point.whole(*squares)]
-    return (size + 0.01 * numbers**0.5) / torch.where(length == 0, 1, length)
+    return (size + least * numbers**0.5) / torch.where(length == 0, 1, length)
 
 
 class LossProbe(curvatures.LossProbe):
