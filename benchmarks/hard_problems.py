@@ -42,8 +42,8 @@ def main() -> None:
     given = parser.parse_args()
 
     console = Console()
-    names = ["problem", "bar", "start", "ours", "its average", "Adam 1e-3"]
-    table = Table(*names, "our failures", "Adam's")
+    table = Table("problem", "bar", "ours", "average", "Adam", "failed", "Adam's")
+    reasons = []
     runs, failed = 0, {"ours": 0, "Adam": 0}
     chosen = {name: make for name, make in PROBLEMS.items() if given.only in name}
     for name, make in track(chosen.items(), console=Console(stderr=True)):
@@ -57,17 +57,19 @@ def main() -> None:
         table.add_row(
             name,
             f"{bar:.3g}",
-            middle([run.start for run in ours]),
             middle([run.params for run in ours]),
             middle([run.average for run in ours]),
             middle([run.params for run in adam]),
-            "; ".join(what for run in failures for what in run),
+            str(sum(map(bool, failures)) or ""),
             str(of_adam or ""),
         )
+        what = sorted({reason for run in failures for reason in run})
+        reasons += [f"{name}: {', '.join(what)}"] if what else []
         runs += given.seeds
         failed["ours"] += sum(bool(run) for run in failures)
         failed["Adam"] += of_adam
     console.print(table)
+    console.print("\n".join(reasons))
     console.print(
         f"{runs} runs: {failed['ours']} failures, Adam at 1e-3 {failed['Adam']}"
     )

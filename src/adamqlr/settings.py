@@ -126,9 +126,10 @@ class Average:
 class Horizon:
     """An end of training that is known: steps fall to zero towards it, in a line.
 
-    Nothing needs it, for the average of the parameters needs no end. Where one is
-    known anyway, both together end somewhat lower. Beyond the end nothing moves, which
-    `info.limit` tells: `Limit.HORIZON`.
+    It does for the parameters themselves what `Average` does without knowing an end,
+    for who has to evaluate those or has no memory for a mean; both together are no
+    better than either. Beyond the end nothing moves, which `info.limit` tells:
+    `Limit.HORIZON`.
 
     Args:
         steps: how many the whole training has, refused ones among them.

@@ -106,7 +106,8 @@ def test_other_likelihoods_agree(case, x64):
     "curvature, rule",
     [
         ("GaussNewton()", Rule(budget=KLBudget(decay=0.25), look_every=3)),
-        ("Probe()", Rule(look_every=3)),
+        ("Probe()", Rule(look_every=3, horizon=Horizon(50, 0.5))),
+        ("Probe()", Rule(budget=KLBudget(seen=1e4))),
         ("Hessian()", Rule(damping=None, rescale=0.5)),
         ("Subsampled(Fisher(), 2)", Rule(Damping(0.1, 0.7, 3.0))),
     ],
