@@ -10,7 +10,7 @@ import pytest
 
 from adamqlr import jax as in_jax
 from adamqlr import torch as in_torch
-from adamqlr.torch import PAPER, Damping, KLBudget, Rule
+from adamqlr.torch import PAPER, Damping, Horizon, KLBudget, Rule
 from torch_cases import PAIRS, jax_objective, set_reach, torch_objective
 
 STEPS = 50
