@@ -90,8 +90,8 @@ def budget():
         nats = [allowed(batch * step) for step in steps.tolist()]
         axes.loglog(steps, nats, color=colour, lw=2)
         axes.annotate(
-            f"batches of {batch:,}", (steps[-1], nats[-1]), (0, 16),
-            textcoords="offset points", ha="right", color=colour,
+            f"batches of {batch:,}", (steps[-1], nats[-1]), (6, 0),
+            textcoords="offset points", va="center", color=colour,
         )  # fmt: skip
     axes.set(xlabel="step", ylabel="nats in one step")
     return figure

@@ -128,12 +128,26 @@ def test_what_is_there_is_said_without_loading_it(words):
 
 
 @pytest.mark.parametrize("kind", ["tasks", "algorithms", "studies"])
-def test_lists_fit_80_columns_and_break_no_name(kind, terminal, capsys):
-    show = {"tasks": lists.tasks, "algorithms": lists.algorithms}
-    assert show.get(kind, lists.studies)(as_json=False) == 0
-    lines = terminal.export_text().splitlines()
-    assert max(map(len, lines)) <= 80
-    assert all(any(name in line for line in lines) for name in catalogue.names(kind))
+def test_lists_fit_80_columns_and_break_no_word(kind, terminal, monkeypatch, capsys):
+    show = getattr(lists, kind)
+    assert show(as_json=False) == 0
+    shown = terminal.export_text()
+    assert max(map(len, shown.splitlines())) <= 80
+    monkeypatch.setattr(console, "OUT", Console(width=1000))
+    capsys.readouterr()
+    assert show(as_json=False) == 0
+    words = set(capsys.readouterr().out.split()) - {"#"}
+    assert set(catalogue.names(kind)) <= words <= set(shown.split())
+
+
+@pytest.mark.parametrize("width", [30, 40, 60])
+def test_a_table_shrinks_where_words_can_be_parted(width, monkeypatch):
+    made = Console(force_terminal=True, width=width, record=True, color_system=None)
+    monkeypatch.setattr(console, "OUT", made)
+    console.table("Title", ["file", "n", "problem"], [["x" * 18, "7", "a b " * 20]])
+    lines = made.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.split().count("b") for line in lines) == 20
 
 
 def test_a_table_too_wide_for_the_terminal_is_written_in_paragraphs(terminal, capsys):

@@ -45,7 +45,7 @@ def test_the_command_writes_everything_and_loads_no_framework(tmp_path):
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split("loaded:")[1].split())
     assert not loaded & {"jax", "flax", "optax", "torch", "tensorflow", "matplotlib"}
-    assert f"page ready: {folder / 'index.html'}" in done.stdout
+    assert f"page ready: {folder / 'index.html'}" in done.stderr
     tables = {path.name for path in (folder / "tables").iterdir()}
     for name in ("epoch-constrained", "reproduction", "hyperparameters"):
         assert {f"{name}.md", f"{name}.tex", f"{name}.csv"} <= tables

@@ -24,17 +24,16 @@ def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
         _lines(title, header, made)
         return
     columns = [list(column) for column in zip(header, *made, strict=True)]
-    widths = [max(map(_longest_word, column)) for column in columns]
-    if sum(widths) + 2 * len(widths) > OUT.width:
+    widths = _widths(columns, OUT.width)
+    if widths is None:
         _paragraphs(title, header, made)
         return
-    shown = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    OUT.print(Text(title, style="italic"), soft_wrap=True)
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name, width, column in zip(header, widths, columns, strict=True):
         numbers = all(_is_number(cell) for cell in column[1:] if cell)
         justify = "right" if numbers and any(column[1:]) else "left"
-        shown.add_column(name, min_width=width, justify=justify)
+        shown.add_column(name, width=width, justify=justify)
     for row in made:
         shown.add_row(*map(Text, row))
     OUT.print(shown)
@@ -83,6 +82,19 @@ def _paragraphs(title: str, header: Sequence[str], rows: list[list[str]]) -> Non
             if cell:
                 grid.add_row(Text(f"  {name}"), Text(cell, overflow="fold"))
         OUT.print(grid)
+
+
+def _widths(columns: Sequence[Sequence[str]], whole: int) -> list[int] | None:
+    """Of a table's columns, the widest made narrower; `None` if words would break."""
+    least = [max(map(_longest_word, column)) for column in columns]
+    widths = [max(map(len, column)) for column in columns]
+    # Each column has a space at its right and one between it and the next, or the edge.
+    while sum(widths) + 2 * len(widths) + 1 > whole:
+        spare = [i for i, width in enumerate(widths) if width > least[i]]
+        if not spare:
+            return None
+        widths[max(spare, key=lambda i: widths[i])] -= 1
+    return widths
 
 
 def _longest_word(text: str) -> int:

@@ -11,8 +11,9 @@ from qlrstudy.cli.commands import app
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; 0 for done, 1 if not all was, 2 for a mistake, 130 interrupted."""
-    # XLA, which looks only as it is loaded, warns of each program out of the cache.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # XLA, which looks only as it is loaded, calls it an error that a program out of the
+    # cache names features of the machine that made it, and that no machine lists.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     given = sys.argv[1:] if arguments is None else arguments
     try:
         code = app(

@@ -23,7 +23,7 @@ def report(store: Path, output: Path, formats: Formats) -> int:
     """Write a report."""
 
     def ready(page: Path) -> None:
-        console.tell(f"page ready: {page}")
+        console.say(f"page ready: {page}")  # above the lines of progress
 
     with _progress() as watch:
         written = write(store, output, formats, watch, ready)

@@ -128,7 +128,7 @@ def environment(cores: float, accelerators: float = 0.0) -> dict[str, str]:
     if count == 1:
         flags = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
     passed = {k: os.environ[k] for k in ("QLR_DATA",) if k in os.environ}
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3"}
     limits = {"XLA_FLAGS": flags, "NPROC": str(count)}
     if 0 < accelerators < 1:
         limits["XLA_CLIENT_MEM_FRACTION"] = f"{_MEMORY * accelerators:.3g}"
