@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler
 
+from damage import MUTATIONS
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cli import progress
 from qlrstudy.cluster.jobs import Ending
 from qlrstudy.cluster.worker import Worker, order
 from qlrstudy.spec import Budget, DataOptions
-from qlrstudy.store.files import StoreError
+from qlrstudy.store.files import NewerError, StoreError
 from qlrstudy.store.manifest import Status
 from qlrstudy.store.runs import mark
 from qlrstudy.tasks import TASKS
@@ -254,6 +256,56 @@ def test_a_search_goes_on_without_a_damaged_line(tmp_path):
     _work(_worker(tmp_path), again.jobs())
     assert "log.jsonl: line 4" in str(again.damage[0])
     assert again.directory.best() is not None
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A search that was killed half-way, and the same one at its end."""
+    store = tmp_path_factory.mktemp("tuned") / "half"
+    first = _search(store, 6)
+    jobs = first.jobs()
+    _work(_worker(store), jobs[:3])
+    first._lock.close()
+    ended = shutil.copytree(store, store.with_name("ended"))
+    search = _search(ended, 6)
+    _work(_worker(ended), search.jobs())
+    return {"half": store, "ended": ended}, search.directory.best()
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+@pytest.mark.parametrize(
+    ("when", "name"),
+    [
+        ("half", "log.jsonl"),
+        ("ended", "log.jsonl"),
+        ("half", "tuning.json"),
+        ("ended", "best.json"),
+    ],
+)
+def test_a_search_survives_damage(tuned, tmp_path, when, name, mutation):
+    stores, best = tuned
+    store = shutil.copytree(stores[when], tmp_path / "store")
+    (path,) = store.glob(f"tunings/*/{name}")
+    generator = np.random.default_rng(len(mutation))
+    hurt = MUTATIONS[mutation](path.read_bytes(), generator)
+    path.write_bytes(hurt)
+    again = _search(store, 6)
+    try:
+        _work(_worker(store), again.jobs())
+    except NewerError as error:
+        assert mutation == "later schema" and path == error.path
+        assert path.read_bytes() == hurt
+        return
+    finally:
+        again._lock.close()
+    assert mutation != "later schema"
+    assert again.directory.best() == best
+    assert again.directory.identity() == again.identity
+    ends = [entry for entry in again.directory.log().values if entry.milestone is None]
+    assert {entry.trial for entry in ends} == set(range(6))
+    assert all(damage.path == path for damage in again.damage)
+    if mutation in ("garbage", "wrong type") and name == "log.jsonl":
+        assert again.damage
 
 
 @pytest.mark.parametrize("algorithm", ["sgd-full", "adamqlr-tuned"])

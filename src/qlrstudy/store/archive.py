@@ -57,7 +57,13 @@ def pack(store: Path, file: Path) -> Packed:
     texts |= _lists(store, runs.damage)
     table = pa.table({"path": list(texts), "text": list(texts.values())})
     with files.replacing(file) as stream:
-        pq.write_table(table, stream, compression="zstd", compression_level=19)
+        pq.write_table(
+            table,
+            stream,
+            compression="zstd",
+            compression_level=19,
+            write_page_checksum=True,
+        )
     return Packed(packed, runs.damage)
 
 
@@ -86,10 +92,8 @@ def _lists(store: Path, damage: list[UnreadableError]) -> dict[str, str]:
     damage.extend(unread)
     texts = {path: documents.sealed(listed) for path, listed in found.items()}
     for directory in tunings.tuning_directories(store):
-        log, unread = directory.log()
-        damage.extend(unread)
-        texts[directory.path / "log.jsonl"] = b"".join(map(documents.sealed, log))
         for name, read in (
+            ("log.jsonl", directory.log),
             ("tuning.json", directory.identity),
             ("best.json", directory.best),
         ):
@@ -98,7 +102,11 @@ def _lists(store: Path, damage: list[UnreadableError]) -> dict[str, str]:
             except UnreadableError as error:
                 damage.append(error)
                 continue
-            if value is not None:
+            if isinstance(value, documents.Lines):
+                damage.extend(value.damage)
+                lines = map(documents.sealed, value.values)
+                texts[directory.path / name] = b"".join(lines)
+            elif value is not None:
                 texts[directory.path / name] = documents.sealed(value)
     return {
         path.relative_to(store).as_posix(): text.decode()

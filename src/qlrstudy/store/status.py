@@ -91,14 +91,21 @@ def _trials(
     damage: list[UnreadableError],
 ) -> Count:
     """A tuning's trials: those that ended by its log, which a pack keeps; the rest."""
-    entries, problems = directory.log()
-    damage.extend(problems)
-    ends = {e.trial: e.event.value for e in entries if e.milestone is None}
-    counter = Counter(ends.values())
+    counter, won = Counter[str](), ""
+    try:
+        directory.identity()
+    except UnreadableError as error:
+        damage.append(error)
+    try:
+        entries, problems = directory.log()
+        damage.extend(problems)
+        ends = {e.trial: e.event.value for e in entries if e.milestone is None}
+        counter.update(ends.values())
+    except UnreadableError as error:
+        damage.append(error)
     for path, manifest in trials.manifests.items():
         if not (manifest.status.is_final or manifest.status == Status.FAILED):
             counter[state(path, manifest.status)] += 1
-    won = ""
     try:
         won = "" if directory.best() is None else " (tuned)"
     except UnreadableError as error:

@@ -121,7 +121,13 @@ class TuningDirectory:
         return documents.read_lines(self.path / "log.jsonl", Entry)
 
     def finish(self, best: Mapping[str, float]) -> None:
-        """Say what won."""
+        """Say what won.
+
+        Raises:
+            NewerError: a later version has said so.
+        """
+        with contextlib.suppress(DamagedError):
+            self.best()
         documents.write_json(self.path / "best.json", best)
 
     def identity(self) -> TuningIdentity | None:

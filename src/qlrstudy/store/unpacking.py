@@ -86,7 +86,7 @@ def _texts(file: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     size = 0
     try:
-        with pq.ParquetFile(file) as table:
+        with pq.ParquetFile(file, page_checksum_verification=True) as table:
             groups = range(table.metadata.num_row_groups)
             _limit(sum(table.metadata.row_group(g).total_byte_size for g in groups))
             for batch in table.iter_batches(_BATCH, columns=["path", "text"]):
