@@ -41,6 +41,21 @@ def test_the_oldest_versions_are_those_declared():
     assert set(oldest) == {"jax", "jaxtyping", "optax", "torch"}
 
 
+def test_the_library_needs_no_particular_system():
+    particular = re.compile(r"^\s*(import|from) (fcntl|grp|os|pwd|resource|termios)\b")
+    for path in (ROOT / "src" / "adamqlr").rglob("*.py"):
+        assert not [
+            line for line in path.read_text().splitlines() if particular.match(line)
+        ]
+
+
+def test_the_study_on_windows_names_what_it_needs():
+    code = "import sys; sys.platform = 'win32'; import adamqlr, qlrstudy"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "qlrstudy needs Linux or macOS" in done.stderr and "WSL" in done.stderr
+
+
 def test_no_public_name_hides_the_package():
     code = "from adamqlr.jax import *; from adamqlr.torch import *; import adamqlr; "
     code += "from adamqlr.jax import adam_qlr; print(adamqlr.__version__)"

@@ -64,6 +64,12 @@ def _row(shown: str, name: str) -> list[int]:
     return [int(cell) for cell in line.split("\t")[1:] if cell]
 
 
+def _best(shown: str) -> str:
+    """What a tuning says that it found."""
+    (line,) = [line for line in shown.splitlines() if "best: " in line]
+    return line
+
+
 def _losses(store: Path) -> dict[str, float]:
     found = read_runs(store).manifests
     return {path.name: RunDirectory(path).records()[-1].test_loss for path in found}
@@ -111,8 +117,17 @@ def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, tmp_path):
     code, shown = _here(capsys, "status", pieces)
     assert code == 0 and "rosenbrock-smoke" in shown
 
-    code, _, err = _command(*SMOKE, "--store", pieces)
+    finished = next(p for p, m in _manifests(pieces).items() if m.status == "finished")
+    hurt = [
+        pieces / finished / "records.jsonl",
+        pieces / "studies/rosenbrock-smoke.json",
+    ]
+    hurt += pieces.glob("tunings/*/log.jsonl")
+    for path in hurt:
+        path.write_bytes(b"{" + path.read_bytes()[1:])
+    code, out, err = _command(*SMOKE, "--store", pieces)
     assert code == 0, err
+    assert all(str(path) in err for path in hurt), err
     assert _losses(pieces) == _losses(whole)
     assert _to_do(capsys, *SMOKE, "--store", pieces) == (0, 8)
     code, shown = _here(capsys, "status", pieces)
@@ -139,8 +154,12 @@ def test_a_tuning_is_shown_found_and_repeated(capsys, tmp_path):
     code, shown = _here(capsys, "status", tmp_path)
     assert code == 0
     assert sum(_row(shown, "rosenbrock-sgd-minimal")) == 3
-    code, out, err = _command(*tune, 3, *store)
-    assert code == 0 and "best: learning_rate" in out, err
+    (log,) = tmp_path.glob("tunings/*/log.jsonl")
+    log.write_bytes(b"\0" + log.read_bytes()[1:])
+    (log.parent / "best.json").write_bytes(b"")
+    code, again, err = _command(*tune, 3, *store)
+    assert code == 0 and f"{log}: line 1: is damaged" in err, err
+    assert _best(again) == _best(out)
     best = ["--hyperparameters", "best", "--steps", "3", "--repetitions", "2"]
     code, out, err = _command("repeat", "rosenbrock", "sgd-minimal", *best, *store)
     assert code == 0 and "2 finished" in out, err
