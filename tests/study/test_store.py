@@ -15,16 +15,11 @@ from hypothesis import strategies as st
 
 from qlrstudy.spec import Record, StepReport
 from qlrstudy.store import studies
+from qlrstudy.store.checkpoints import Checkpoint
 from qlrstudy.store.files import DamagedError, NewerError, StoreError
 from qlrstudy.store.manifest import Identity, Manifest, Status, digest
-from qlrstudy.store.runs import (
-    Checkpoint,
-    RunDirectory,
-    is_marked,
-    mark,
-    read_runs,
-    run_directory,
-)
+from qlrstudy.store.marks import is_marked, mark
+from qlrstudy.store.runs import RunDirectory, read_runs, run_directory
 from qlrstudy.store.status import contents
 from qlrstudy.store.studies import StudyEntry
 from qlrstudy.store.tunings import Entry, Event, TuningDirectory, TuningIdentity
@@ -537,7 +532,7 @@ def test_a_store_that_nobody_may_write_can_be_looked_at(read_only):
 
 
 def test_two_processes_find_one_mark(tmp_path):
-    program = "import pathlib, sys; from qlrstudy.store.runs import mark; "
+    program = "import pathlib, sys; from qlrstudy.store.marks import mark; "
     program += "print(mark(pathlib.Path(sys.argv[1])))"
     command = [sys.executable, "-c", program, str(tmp_path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]

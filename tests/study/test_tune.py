@@ -20,7 +20,7 @@ from qlrstudy.cluster.worker import Worker, order
 from qlrstudy.spec import Budget, DataOptions
 from qlrstudy.store.files import NewerError, StoreError
 from qlrstudy.store.manifest import Status
-from qlrstudy.store.runs import mark
+from qlrstudy.store.marks import mark
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.provenance import data_identity
 from qlrstudy.tuning import space

@@ -20,7 +20,8 @@ from qlrstudy.cluster.workers import WorkerHandle, capacity, start
 from qlrstudy.spec import DataOptions
 from qlrstudy.store.files import BusyError, DamagedError, NewerError
 from qlrstudy.store.manifest import Manifest, Status
-from qlrstudy.store.runs import RunDirectory, mark
+from qlrstudy.store.marks import mark
+from qlrstudy.store.runs import RunDirectory
 
 ATTEMPTS = 3
 _TICK_SECONDS, _LOOK_SECONDS, _BUSY_SECONDS, _STOP_SECONDS = 0.5, 1.0, 2.0, 120.0

@@ -22,7 +22,8 @@ from qlrstudy.cluster.jobs import Pauses
 from qlrstudy.spec import BatchShape, Budget, DataOptions, Dataset, Record, Run
 from qlrstudy.store.files import BusyError
 from qlrstudy.store.manifest import Status
-from qlrstudy.store.runs import RunDirectory, is_marked
+from qlrstudy.store.marks import is_marked
+from qlrstudy.store.runs import RunDirectory
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.compilation_cache import keep_compiled_programs
 from qlrstudy.training.outcome import Outcome, Progress

@@ -19,6 +19,10 @@ from typing import BinaryIO, NamedTuple
 # a writer.
 _LOOK_SECONDS = 1.0
 
+# What readers of others' formats raise for bytes that are not what they were.
+BROKEN = (OSError, ValueError, KeyError, TypeError, EOFError, SyntaxError)
+BROKEN += (IndexError, OverflowError, MemoryError, NotImplementedError, RuntimeError)
+
 
 class StoreError(Exception):
     """A store that cannot be used: where, why, and the cure."""

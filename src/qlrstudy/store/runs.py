@@ -20,75 +20,26 @@ no two writers need to agree on anything.
 import contextlib
 import functools
 import math
-import re
-import uuid
-import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qlrstudy.spec import Record, StepReport
-from qlrstudy.store import documents, files
-from qlrstudy.store.documents import Lines
-from qlrstudy.store.files import DamagedError, Extent, UnreadableError
-from qlrstudy.store.manifest import Count, Identity, Manifest, Number, Status, digest
-
-# The accuracy is in the evaluations alone: so it was before there was one.
-_STEP_FIELDS = ("loss", "step_size", "damping", "reduction_ratio")
-_ROW = np.dtype([(name, "<f4") for name in _STEP_FIELDS])
-_RecordLine = msgspec.defstruct(
-    "_RecordLine",
-    [
-        ("step", Count),
-        *(
-            (name, Number | None, None)
-            if name in Record._field_defaults
-            else (name, Number | None)
-            for name in Record._fields[1:]
-        ),
-    ],
-)
-
-
-class _PositionLine(msgspec.Struct):
-    step: Count
-    params: list[float | None]
-
-
-class _StepLine(msgspec.Struct):
-    step: Count
-    loss: Number | None
-    step_size: Number | None
-    damping: Number | None
-    reduction_ratio: Number | None
-
+from qlrstudy.spec import Record
+from qlrstudy.store import checkpoints, documents, files
+from qlrstudy.store.checkpoints import Checkpoint
+from qlrstudy.store.files import DamagedError, UnreadableError
+from qlrstudy.store.history import STEP_FIELDS, History, number
+from qlrstudy.store.manifest import Identity, Manifest, Number, Status, digest
 
 # What only grows; a run is taken up again with as much of each as at its checkpoint.
 _GROWING = ("records.jsonl", "positions.jsonl", "steps.f32")
 # What stays of a run that has ended, and is read again.
 _KEPT = ("records.jsonl", "positions.jsonl", "steps.parquet", "steps.jsonl")
 _CLOSE = 1e-4  # archives round
-
-
-_MARK = re.compile(rb"[0-9a-f]{32}")
-_MARK_SECONDS = 60.0
-_BROKEN = (OSError, ValueError, KeyError, TypeError, EOFError, SyntaxError)
-_BROKEN += (IndexError, OverflowError, MemoryError, NotImplementedError, RuntimeError)
-
-
-class Checkpoint(NamedTuple):
-    """Where to take a run up again."""
-
-    step: int
-    training_seconds: float
-    compile_seconds: float
-    leaves: list[np.ndarray]
 
 
 class Ended(NamedTuple):
@@ -98,22 +49,12 @@ class Ended(NamedTuple):
     record: Record
 
 
-class SomeSteps(NamedTuple):
-    """Some steps of a run by their numbers, the first being 1, and what each said."""
-
-    numbers: np.ndarray
-    report: StepReport
-
-
-class RunDirectory:
+class RunDirectory(History):
     """One run's place in a store.
 
     Args:
         path: its directory, there or yet to be made.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
     def claim(self) -> contextlib.AbstractContextManager[None]:
         """Keep other writers out, or say that there is one; see `files.locked`."""
@@ -193,93 +134,12 @@ class RunDirectory:
         """Replace the manifest, all or nothing."""
         documents.write_json(self.path / "manifest.json", manifest)
 
-    def append_record(self, record: Record) -> None:
-        """Add an evaluation."""
-        documents.append_line(self.path / "records.jsonl", record._asdict())
-
-    def append_position(self, step: int, params: Sequence[float]) -> None:
-        """Add where the parameters are, for a task whose path is drawn."""
-        line = {"step": step, "params": params}
-        documents.append_line(self.path / "positions.jsonl", line)
-
-    def append_steps(self, reports: StepReport) -> None:
-        """Add what a stretch of steps said of itself."""
-        rows = np.empty(len(reports.loss), _ROW)
-        for name in _STEP_FIELDS:
-            rows[name] = getattr(reports, name)
-        files.append(self.path / "steps.f32", rows.tobytes())
-
-    def read_records(self) -> Lines[Record]:
-        """All evaluations in order; of two of one step, the later counts."""
-        lines, damage = documents.read_lines(self.path / "records.jsonl", _RecordLine)
-        by_step: dict[int, Record] = {}
-        for step, *values in map(msgspec.structs.astuple, lines):
-            by_step[step] = Record(step, *map(_number, values))
-        return Lines([by_step[step] for step in sorted(by_step)], damage)
-
-    def records(self) -> list[Record]:
-        """The evaluations that can be read."""
-        return self.read_records().values
-
-    def positions(self) -> list[list[float]]:
-        """Where the parameters were at each evaluation; none if nobody asked."""
-        lines = documents.read_lines(
-            self.path / "positions.jsonl", _PositionLine
-        ).values
-        by_step = {line.step: line.params for line in lines}
-        return [[*map(_number, by_step[step])] for step in sorted(by_step)]
-
-    def steps(self) -> StepReport:
-        """What each step said of itself."""
-        parquet, raw = self.path / "steps.parquet", self.path / "steps.f32"
-        if parquet.exists():
-            try:
-                table = pq.read_table(parquet)
-                columns = [np.asarray(table[name], np.float32) for name in _STEP_FIELDS]
-            except (*_BROKEN, pa.ArrowException) as error:
-                raise DamagedError(parquet, f"cannot be read ({error})") from error
-            return _step_report(columns)
-        content = files.content(raw) or b""
-        whole = len(content) // _ROW.itemsize * _ROW.itemsize
-        rows = np.frombuffer(content[:whole], _ROW)
-        return _step_report([rows[name] for name in _STEP_FIELDS])
-
-    def some_steps(self, most: int) -> SomeSteps:
-        """At most so many of the steps, spread evenly; or what an archive kept of them.
-
-        The first and the last are among them, and the last with a finite loss.
-        """
-        lines = documents.read_lines(self.path / "steps.jsonl", _StepLine).values
-        if lines:
-            numbers = np.array([line.step for line in lines])
-            columns = [
-                np.array([_number(getattr(line, name)) for line in lines])
-                for name in _STEP_FIELDS
-            ]
-            return SomeSteps(numbers, _step_report(columns))
-        steps = self.steps()
-        losses = np.asarray(steps.loss)
-        count = len(losses)
-        spread = np.linspace(0, count - 1, min(count, most)).astype(int)
-        finite = np.flatnonzero(np.isfinite(losses))[-1:]
-        places = np.unique(np.concatenate([spread, finite]))
-        kept = StepReport(*[np.asarray(values)[places] for values in steps])
-        return SomeSteps(places + 1, kept)
-
     def save(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint, once all that came before it is on the disk."""
         for name in _GROWING:
             files.synchronise(self.path / name)
-        leaves = {f"leaf_{i:04}": leaf for i, leaf in enumerate(checkpoint.leaves)}
-        with files.replacing(self.path / "checkpoint.npz") as file:
-            np.savez(
-                file,
-                step=checkpoint.step,
-                training_seconds=checkpoint.training_seconds,
-                compile_seconds=checkpoint.compile_seconds,
-                extents=[files.extent(self.path / name) for name in _GROWING],
-                **leaves,  # pyright: ignore[reportArgumentType] - arrays by name
-            )
+        extents = [files.extent(self.path / name) for name in _GROWING]
+        checkpoints.write(self.path / "checkpoint.npz", checkpoint, extents)
 
     def restore(self) -> Checkpoint | None:
         """The last checkpoint; what was appended after it is dropped.
@@ -293,19 +153,7 @@ class RunDirectory:
         if not path.exists():
             self.clear()
             return None
-        try:
-            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                names = sorted(name for name in file.files if name.startswith("leaf_"))
-                checkpoint = Checkpoint(
-                    int(file["step"]),
-                    float(file["training_seconds"]),
-                    float(file["compile_seconds"]),
-                    [file[name] for name in names],
-                )
-                extents = [Extent(*map(int, row)) for row in file["extents"]]
-        # NumPy and zipfile fail in many ways, some with the advice to unpickle.
-        except (*_BROKEN, zipfile.BadZipFile, zlib.error) as error:
-            raise DamagedError(path, f"is damaged ({type(error).__name__})") from error
+        checkpoint, extents = checkpoints.read(path)
         for name, extent in zip(_GROWING, extents, strict=True):
             files.cut_back(self.path / name, extent)
         damage = self.read_records().damage
@@ -322,7 +170,7 @@ class RunDirectory:
         rows = pa.Table.from_pylist([record._asdict() for record in self.records()])
         self._write_table("evaluations.parquet", rows)
         steps = self.steps()
-        columns = {name: getattr(steps, name) for name in _STEP_FIELDS}
+        columns = {name: getattr(steps, name) for name in STEP_FIELDS}
         self._write_table("steps.parquet", pa.table(columns))
         self._end(manifest)
         self._remove("steps.f32")
@@ -400,39 +248,14 @@ def run_directory(store: Path, identity: Identity) -> RunDirectory:
     return RunDirectory(store / f"{name}-{digest(identity)}")
 
 
-def mark(store: Path) -> str:
-    """A store's own mark, by which a process on another machine knows it again."""
-    path = store / ".mark"
-    with files.locked(store / ".mark.lock", wait=_MARK_SECONDS):
-        known = files.content(path) or b""
-        if not _MARK.fullmatch(known):
-            known = uuid.uuid4().hex.encode()
-            with files.replacing(path) as file:
-                file.write(known)
-    return known.decode()
-
-
-def is_marked(store: Path, text: str) -> bool:
-    """Whether this is the store with that mark, and not another at the same path."""
-    return files.content(store / ".mark") == text.encode()
-
-
 def _checksum(path: Path) -> str:
     return f"{files.extent(path).checksum:08x}"
 
 
 def _agree(one: Mapping[str, Number | None], other: Mapping[str, Number]) -> bool:
     """Whether two evaluations are the same but for an archive's rounding."""
-    pairs = [(_number(value), other[name]) for name, value in one.items()]
+    pairs = [(number(value), other[name]) for name, value in one.items()]
     return all(
         math.isclose(a, b, rel_tol=_CLOSE) or not (math.isfinite(a) or math.isfinite(b))
         for a, b in pairs
     )
-
-
-def _step_report(columns: Sequence[np.ndarray]) -> StepReport:
-    return StepReport(*columns)._replace(accuracy=np.full(len(columns[0]), np.nan))
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value

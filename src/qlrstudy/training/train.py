@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 
 from qlrstudy.spec import Dataset, Record, Run, Split, StepReport
+from qlrstudy.store.checkpoints import Checkpoint
 from qlrstudy.store.files import DamagedError
 from qlrstudy.store.manifest import Status
-from qlrstudy.store.runs import Checkpoint, RunDirectory, run_directory
+from qlrstudy.store.runs import RunDirectory, run_directory
 from qlrstudy.training import loops, provenance
 from qlrstudy.training.evaluate import evaluate
 from qlrstudy.training.outcome import Outcome, Progress
