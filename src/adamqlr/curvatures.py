@@ -4,13 +4,32 @@ A front end extends each by how it looks along a direction.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 from adamqlr.measurements import Look
+from adamqlr.rules import Scalar, maximum, where
 from adamqlr.settings import check_range
 
 # Of a parameter, where nothing else tells how far to look: some of them are zero.
 LEAST_SIZE = 0.01
+
+# How far a probe may move the parameters, over their length.
+LONGEST = 0.1
+
+
+def probe_distance(reach: Scalar, size: Scalar, epsilon: float) -> Scalar:
+    """Where a probe looks, out of where the last step went.
+
+    Args:
+        reach: of that step.
+        size: how many times the direction goes into the parameters.
+        epsilon: their rounding. Forward differences lose half their digits at best, at
+            its root.
+    """
+    longest = where(size == 0, math.inf, LONGEST * size)
+    near = where(reach < longest, reach, longest)
+    return maximum(near, epsilon**0.5 * size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +43,10 @@ class Probe:
     $h$ is the last step's size, so that the probe sees what a step of that size does,
     but no less than where the difference drowns in the parameters' rounding:
     $h |d| \ge \sqrt{\epsilon}\, |\theta|$, with $\epsilon$ of the parameters' type, or
-    of torch's autocast. The first is where the slope promises a hundredth of the loss;
-    where the least loss is not known, there is no last step's size and nothing to
-    promise, $\sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$ away, with $P$ parameters.
+    of torch's autocast, and no more than a tenth of $|\theta|$, beyond which networks
+    of several layers bend otherwise. The first is where the slope promises a hundredth
+    of the loss, in all units the same; where the least loss is not known, it is
+    $\sqrt{\epsilon}\, (|\theta| + 0.01 \sqrt{P})$ away, with $P$ parameters.
 
     Args:
         metric: measures the change of the outputs: `Fisher()`, which is the default, or

@@ -158,8 +158,8 @@ def propose(
     step_size = factor * step_size
     if rule.budget is not None:
         usual = factor * memory.step_size
-        none = (memory.steps < FIRST_LOOKS) | (usual == 0)
-        usual = where(none, math.inf, UNUSUAL_STEP * usual)
+        known = (memory.steps >= FIRST_LOOKS) & (usual > 0)
+        usual = where(known, UNUSUAL_STEP * usual, math.inf)
         step_size, limit = _cut(step_size, usual, limit, Limit.USUAL)
         known = math.inf if measured.distance is None else measured.distance
         known = BEYOND_LOOK * where(measured.looked, known, memory.reach)

@@ -159,12 +159,12 @@ def test_a_step_goes_ten_times_as_far_as_somebody_looked():
 def test_a_step_is_no_longer_than_steps_usually_are():
     """A curvature that vanishes does not stretch directions that shrink for it."""
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9), curvature_decay=0.0)
-    memory = begin(rule)
+    memory, few = begin(rule), batch()
     for _ in range(step.FIRST_LOOKS):
-        memory, info = judged(rule, measured(batch=batch()), memory=memory)
+        memory, info = judged(rule, measured(batch=few), memory=memory)
         assert info.step_size == 0.5 and info.limit == Limit.MODEL
     assert memory.step_size == pytest.approx(0.5)
-    flat = measured(curvature=4e-9, batch=batch())
+    flat = measured(curvature=4e-9, batch=few)
     after, info = judged(rule, flat, memory=memory)
     assert info.step_size == pytest.approx(step.UNUSUAL_STEP * 0.5)
     assert info.limit == Limit.USUAL

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from qlrstudy.report.axes import view
 
+from qlrstudy.report.axes import view
 from qlrstudy.report.contents import contents
 from qlrstudy.report.one_rate import one_rate_chart
 from report_cases import write_run

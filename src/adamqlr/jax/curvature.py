@@ -16,7 +16,7 @@ import optax
 from jaxtyping import Array, Float, PyTree
 
 from adamqlr import curvatures
-from adamqlr.curvatures import LEAST_SIZE
+from adamqlr.curvatures import LEAST_SIZE, probe_distance
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.scalars import inner_product, scalar_dtype
 from adamqlr.measurements import Look, Trial
@@ -124,10 +124,9 @@ class Probe(curvatures.Probe):
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
         objective, params = as_objective("Probe", point.value_fn), point.params
-        # Forward differences lose half their digits at best, at sqrt(epsilon).
         least = jnp.where(reach == 0, LEAST_SIZE, 0)
-        shortest = _epsilon(params) ** 0.5 * _size_along(params, direction, least)
-        distance = jnp.maximum(reach, shortest)
+        size = _size_along(params, direction, least)
+        distance = probe_distance(reach, size, _epsilon(params))
         there = _moved(params, distance, direction)
         known = point.outputs is not None
         outputs = point.outputs if known else objective.outputs(params)

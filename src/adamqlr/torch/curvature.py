@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adamqlr import curvatures, rules
-from adamqlr.curvatures import LEAST_SIZE
+from adamqlr.curvatures import LEAST_SIZE, probe_distance
 from adamqlr.measurements import Look, Trial
 from adamqlr.rules import Scalar
 from adamqlr.torch.objective import Objective
@@ -116,10 +116,9 @@ class Probe(curvatures.Probe):
         """See `Curvature`."""
         for part in point.parts:
             as_objective("Probe", part)
-        # Forward differences lose half their digits at best, at sqrt(epsilon).
         least = rules.where(reach == 0, LEAST_SIZE, 0.0)
-        shortest = _epsilon(point) ** 0.5 * _size_along(point, direction, least)
-        distance = rules.maximum(shortest, reach)
+        size = _size_along(point, direction, least)
+        distance = probe_distance(reach, size, _epsilon(point))
         moved = point.outputs_at(direction, distance)
         along = tree_map(
             lambda z, there: (
