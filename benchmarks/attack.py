@@ -5,9 +5,11 @@
 Kills: a run is killed by SIGKILL at random moments and then finished: its steps and
 evaluations must be those of a run that nobody killed, to the last bit. Mutations: a
 random file of a store is damaged in a random way, and every room that reads stores is
-asked; `tests/damage.py` has both. Hostile: files from outside with names that a store
-does not have are unpacked. *Lost* is a run that is gone without a word, *doubled* an
-evaluation that is there twice, *silently wrong* a number that differs.
+asked; commands: likewise, through the command line, by one command after the other,
+which must name the file; `tests/damage.py` has both. Hostile: files from outside with
+names that a store does not have are unpacked. *Lost* is a run that is gone without a
+word, *doubled* an evaluation that is there twice, *silently wrong* a number that
+differs.
 """
 
 import argparse
@@ -108,6 +110,34 @@ def mutations(tries: int, folder: Path) -> Counts:
     return counts
 
 
+def commands(tries: int, folder: Path) -> Counts:
+    """Damage a file of a store, and give a command."""
+    counts: Counts = collections.Counter()
+    store, copy = damage.make_store(folder / "store"), folder / "copy"
+    whole: dict[str, damage.Answer] = {}
+    files = sorted(p for p in store.rglob("*") if p.is_file() and p.stat().st_size)
+    for number in range(tries):
+        command = [*damage.COMMANDS][number % len(damage.COMMANDS)]
+        shutil.copytree(store, copy)
+        if command not in whole:
+            whole[command] = damage.ask(command, copy, folder / "beside")
+            shutil.rmtree(copy)
+            shutil.copytree(store, copy)
+        hurt = copy / random.choice(files).relative_to(store)
+        name = random.choice([*damage.MUTATIONS])
+        content = damage.MUTATIONS[name](hurt.read_bytes(), np.random.default_rng())
+        hurt.write_bytes(content)
+        answer = damage.ask(command, copy, folder / "beside")
+        found = damage.complaint(command, whole[command], answer, hurt)
+        counts["tries"] += 1
+        counts["lost"] += bool(found) and "wrong" not in found
+        counts["silently wrong"] += "wrong" in found
+        if found:
+            print(f"{command}, {name} of {hurt.name}: {found}", file=sys.stderr)
+        shutil.rmtree(copy)
+    return counts
+
+
 def hostile(tries: int, folder: Path) -> Counts:
     """Unpack files that would write where no store does."""
     counts: Counts = collections.Counter()
@@ -131,7 +161,7 @@ def main() -> None:
     given = parser.parse_args()
     print("| attack | tries | survived | lost | doubled | silently wrong |")
     print("|---|---|---|---|---|---|")
-    for attack in (kills, mutations, hostile):
+    for attack in (kills, mutations, commands, hostile):
         tries = given.tries if given.kills is None or attack != kills else given.kills
         with tempfile.TemporaryDirectory() as folder:
             counts = attack(tries, Path(folder))

@@ -74,11 +74,31 @@ def test_a_killed_driver_takes_its_ray_with_it():
         assert not folder.exists()
 
 
-def test_a_ray_that_does_not_start_is_an_error_with_a_cure(monkeypatch):
-    def slow(*arguments, **options):
-        raise Exception("The current node timed out during startup.\nmore")
+@pytest.mark.slow
+def test_a_ray_that_starts_too_slowly_is_an_error_with_a_cure():
+    """Its node is held back as soon as it is there; Ray waits half a minute for it."""
+    command = [sys.executable, "-c", _DRIVER.format(then="pass")]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    held: list[psutil.Process] = []
+    while process.poll() is None and not held:
+        held = [p for p in _children(process.pid) if "raylet" in _program(p)]
+        time.sleep(0.01)
+    for raylet in held:
+        raylet.suspend()
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 1 and out == ""
+    assert "ValueError: Ray did not start on this machine: " in err
+    assert "it may be too busy: give the same command again later" in err
+    assert not psutil.wait_procs(held, timeout=60)[1]
 
-    monkeypatch.setattr(connection.ray(), "init", slow)
-    with pytest.raises(ValueError, match="timed out during startup.; it may be too bu"):
-        with connection.connected(None):
-            pass
+
+def _program(process: psutil.Process) -> str:
+    return Path((_words(process) or [""])[0]).name
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
