@@ -192,7 +192,7 @@ class Accumulated:
 class Closure:
     """A plain function that returns the loss; it has no outputs to look at."""
 
-    model = None
+    model = inputs = None
 
     def __init__(self, function: Callable[[], Tensor]):
         self.function = function

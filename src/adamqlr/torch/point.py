@@ -13,7 +13,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from adamqlr import rules
 from adamqlr.measurements import Batch
@@ -158,6 +158,26 @@ class Point:
                 outputs.append(part.predict(_unwrapped(part.model)))  # type: ignore[arg-type]
         return outputs
 
+    @torch.no_grad()
+    def refuse_moved_params(self) -> None:
+        """Refuse parameters that are no longer where the gradient was taken.
+
+        Writing to them is no harm if they hold again what they held, as after an
+        evaluation of an average: only then is the model evaluated once more.
+        """
+        if not any(start.has_other_params() for start in self.starts):
+            return
+        here, then = tree_leaves(self._replayed(self.parts)), tree_leaves(self.outputs)
+        for z, before in zip(here, then, strict=True):
+            near = torch.finfo(before.dtype).eps ** 0.5 * before.abs().max()
+            if bool((z - before).abs().max() > near):
+                raise RuntimeError(
+                    "the parameters are not those of the forward pass any more, by "
+                    "the step of another optimiser or torch.func.functional_call: "
+                    "call this step() first, with all parameters of the model in one "
+                    "optimiser, as groups, if both are to measure their steps"
+                )
+
     def restore_buffers(self) -> None:
         """Take back what the gradient's evaluation left in the model's buffers."""
         self.starts[0].restore_buffers()
@@ -193,10 +213,11 @@ def gradient(
     scale, alone = 1.0, process_group(objective.parts[0].model, params) is None
     for number, part in enumerate(objective.parts):
         last = number == len(objective.parts) - 1
-        start = Start(part.model, params)
+        start = Start(part.model, params, part.inputs)
         starts.append(start)
         with torch.enable_grad(), _synchronised(part.model, last), start.noticing():
             predicted = part.predict(part.model)  # type: ignore[arg-type]
+            start.refuse_changed_inputs()
             if number == 0 and any(param.grad is not None for param in params):
                 raise RuntimeError(
                     "the closure called backward(), which step does itself: leave it "

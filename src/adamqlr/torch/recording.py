@@ -45,7 +45,7 @@ from adamqlr.torch.passes import (
 from adamqlr.torch.point import Point, refuse_no_gradients
 from adamqlr.torch.replay import Start
 from adamqlr.torch.scalars import inner_product, norms, wide
-from adamqlr.torch.sharding import local
+from adamqlr.torch.sharding import is_sharded, local
 
 
 class Recorder:
@@ -75,7 +75,7 @@ class Recorder:
         self._backward: int | None = None
         self.forget()
         self._hooks = [
-            model.register_forward_pre_hook(self._before),
+            model.register_forward_pre_hook(self._before, with_kwargs=True),
             model.register_forward_hook(
                 self._after, with_kwargs=True, always_call=True
             ),
@@ -105,6 +105,7 @@ class Recorder:
     def forget(self) -> None:
         """Let go of what `backward()` reached: the gradients are used, or gone."""
         self._reached: list[Reached] = []
+        self._wrong: Exception | None = None
         self._left: Tensor | None = None
         self._norms: Tensor | None = None
 
@@ -119,7 +120,10 @@ class Recorder:
             perhaps, is to be multiplied by; and its `Doubts`.
         """
         reached, then, left = self._reached, self._norms, self._left
+        wrong = self._wrong
         self.forget()
+        if wrong is not None:
+            raise wrong
         if not reached or then is None or left is None:
             raise RuntimeError(
                 "step() found no backward() through the outputs of "
@@ -130,8 +134,11 @@ class Recorder:
             )
         refuse_no_gradients(params)
         parts, starts, outputs, agreements = map(list, zip(*reached, strict=True))
+        for start in starts:
+            start.refuse_changed_inputs()
         losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
         point = Point(parts, params, starts, outputs, losses, self._group)
+        point.refuse_moved_params()
         grads = [local(param.grad) for param in params if param.grad is not None]
         sums = torch.cat([then.to(point.home), norms(grads).to(point.home)])
         then, now = torch.stack(point.whole(*sums)).chunk(2)
@@ -150,9 +157,11 @@ class Recorder:
         return self._recording and torch.is_grad_enabled()
 
     @torch._disable_dynamo  # In a compiled loop, too, it is to see the tensors.
-    def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _before(
+        self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
         if self._listens():
-            self._starts.append(Start(module))
+            self._starts.append(Start(module, inputs=(args, named)))
 
     @torch._disable_dynamo
     def _after(
@@ -205,7 +214,19 @@ class Recorder:
                 made.view, made.targets = view, targets
 
     def _receive(self, made: Pass, grad: Tensor) -> None:
-        """Make an objective of a pass whose outputs a gradient has reached."""
+        """Take up a pass whose outputs a gradient has reached.
+
+        What is wrong with it is for the step to say: there need not be one, if the loss
+        is another optimiser's that trains through this model.
+        """
+        self._begin()
+        try:
+            self._reached.append(self._objective(made, grad))
+        except (ValueError, RuntimeError) as error:
+            self._wrong = error.with_traceback(None)  # Which would hold the graph.
+
+    def _objective(self, made: Pass, grad: Tensor) -> Reached:
+        """What a pass is a part of, by the gradient of its outputs."""
         if made.reached:
             raise RuntimeError(
                 "backward() reached one forward pass twice, and what each brought "
@@ -219,7 +240,6 @@ class Recorder:
         made.reached = True
         # Of a model that casts by itself only this shows it.
         made.start.computed.add(grad.dtype)
-        self._begin()
         part, outputs, grad = self._part(made, grad)
         with torch.enable_grad():
             z = outputs.detach().requires_grad_()
@@ -230,8 +250,7 @@ class Recorder:
             silent = (ours == 0) | (theirs == 0)
             agreement = torch.where(silent, 1, both / (ours * theirs).sqrt())
             factor = torch.where(silent, 1, both / ours)
-        part = part.scaled(factor)
-        self._reached.append(Reached(part, made.start, outputs, agreement))
+        return Reached(part.scaled(factor), made.start, outputs, agreement)
 
     @torch.no_grad()
     def _begin(self) -> None:
@@ -240,18 +259,28 @@ class Recorder:
         if backward == self._backward:
             return
         self._backward = backward
-        grads = [param.grad for param in self._trained() if param.grad is not None]
+        grads = self._grads()
         if not grads:  # If there were any for passes before, the loop dropped them.
             self.forget()
         if self._left is None:
             self._left = norms(grads).sum()
-        at_the_end_of_backward(self._measure)
+        known, wrong, versions = len(self._reached), self._wrong, _versions(grads)
 
-    @torch.no_grad()
-    def _measure(self) -> None:
-        """Keep the length of the gradient, before the loop clips it."""
-        grads = [param.grad for param in self._trained() if param.grad is not None]
-        self._norms = norms(grads)
+        @torch.no_grad()
+        def measure() -> None:
+            """Keep the length of the gradient, before the loop clips it."""
+            now = self._grads()
+            # Shares do not count: fully_shard writes to what they hold.
+            if any(map(is_sharded, now)) or _versions(now) != versions:
+                self._norms = norms(now)
+            else:  # Only torch.autograd.grad, by the inputs say, changes none.
+                del self._reached[known:]
+                self._wrong = wrong
+
+        at_the_end_of_backward(measure)
+
+    def _grads(self) -> list[Tensor]:
+        return [param.grad for param in self._trained() if param.grad is not None]
 
     def _part(self, made: Pass, grad: Tensor) -> tuple[Objective, Tensor, Tensor]:
         """A pass as an objective, its outputs and the loop's gradient by these."""
@@ -284,6 +313,11 @@ class Recorder:
                 "returns or a view of that, no copy; or give step() an Objective"
             )
         return self.likelihood
+
+
+def _versions(grads: list[Tensor]) -> list[tuple[int, int]]:
+    """Which gradients there are, and how often each was changed."""
+    return [(id(grad), grad._version) for grad in grads]
 
 
 def _any_reduction(loss: Any) -> Likelihood:

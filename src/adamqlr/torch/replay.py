@@ -1,7 +1,8 @@
 """The same evaluation again: same random numbers, same buffers, none of them spent.
 
 A step evaluates the model up to three times. All must see one dropout mask and one set
-of batch-norm statistics, and only the gradient's forward pass may leave a trace.
+of batch-norm statistics, and only the gradient's forward pass may leave a trace. What
+else it saw, inputs and parameters, is not copied: tensors count their changes.
 """
 
 # pyright: reportPrivateImportUsage=false
@@ -14,24 +15,37 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.utils._pytree import tree_leaves
 
-from adamqlr.torch.sharding import gathered_types, is_sharded, local
+from adamqlr.torch.sharding import gathered_types, is_sharded, local, sharded_modules
 
 
 class Start:
-    """What an evaluation starts from: random state, buffers, autocast.
+    """What an evaluation starts from: random state, buffers, modes, autocast.
 
     Args:
         model: that is evaluated; `None` for a closure, whose modules `noticing` finds.
         params: that are trained, on the devices of the closure's random numbers.
+        inputs: of the evaluation, where they are known.
 
     Attributes:
         computed: types in which it computes besides those of the parameters.
     """
 
-    def __init__(self, model: nn.Module | None, params: Iterable[Tensor] = ()):
+    def __init__(
+        self,
+        model: nn.Module | None,
+        params: Iterable[Tensor] = (),
+        inputs: Any = None,
+    ):
         self.model = model
-        tensors = params if model is None else model.parameters()
+        tensors = list(params if model is None else model.parameters())
+        given = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)]
+        self._inputs = _versions(given)
+        # Of sharded ones others are in place inside the forward pass than outside.
+        sharded = next(sharded_modules(model), None) is not None
+        self._params = None if sharded or model is None else _versions(tensors)
+        self._modes = _modes(model)
         devices = {tensor.device for tensor in tensors}
         kinds = {"cpu", *[device.type for device in devices]} - {"meta"}
         self.casts = {kind: _autocast_dtype(kind) for kind in sorted(kinds)}
@@ -47,9 +61,11 @@ class Start:
     def again(self) -> Iterator[None]:
         """Start from here for a while, then leave all as it was found."""
         random, buffers = _random_states(self.devices), _as_they_are(self.buffers)
+        modes = _modes(self.model)
         try:
             _set_random_states(self.devices, self.random)
             _set_buffers(self.buffers)
+            _set_modes(self._modes)
             with contextlib.ExitStack() as stack:
                 for kind, dtype in self.casts.items():
                     cast = torch.autocast(kind, dtype, enabled=dtype is not None)
@@ -58,6 +74,24 @@ class Start:
         finally:
             _set_random_states(self.devices, random)
             _set_buffers(buffers)
+            _set_modes(modes)
+
+    def refuse_changed_inputs(self) -> None:
+        """Refuse to begin again with inputs that are no longer what they were."""
+        if any(tensor._version != version for tensor, version in self._inputs):
+            raise RuntimeError(
+                f"the inputs of {type(self.model).__name__} were changed in place, by "
+                "itself or since its forward pass, which a step cannot repeat: change "
+                "a copy, or call step() before"
+            )
+
+    def has_other_params(self) -> bool:
+        """Whether somebody has written to the parameters, or put others in place."""
+        if self._params is None or self.model is None:
+            return False
+        now = _versions(list(self.model.parameters()))
+        ids = lambda versions: [(id(tensor), count) for tensor, count in versions]
+        return ids(now) != ids(self._params)
 
     @contextlib.contextmanager
     def noticing(self) -> Iterator[None]:
@@ -88,6 +122,21 @@ def _autocast_dtype(kind: str) -> torch.dtype | None:
     available = torch.amp.is_autocast_available(kind)
     enabled = available and torch.is_autocast_enabled(kind)
     return torch.get_autocast_dtype(kind) if enabled else None
+
+
+def _versions(tensors: list[Tensor]) -> list[tuple[Tensor, int]]:
+    """How often each was changed in place; those of inference mode do not count."""
+    return [(t, t._version) for t in tensors if not t.is_inference()]
+
+
+def _modes(model: nn.Module | None) -> list[tuple[nn.Module, bool]]:
+    modules = () if model is None else model.modules()
+    return [(module, module.training) for module in modules]
+
+
+def _set_modes(modes: list[tuple[nn.Module, bool]]) -> None:
+    for module, training in modes:
+        module.training = training
 
 
 _Buffer = tuple[nn.Module, str, Tensor, Tensor]
