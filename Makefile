@@ -34,8 +34,18 @@ demo: .venv/study ## AdamQLR against Adam in two minutes: demo/report/index.html
 test: .venv/installed ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-quick: .venv/installed ## run the tests that take a minute
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not slow'
+# A core of all tests, by files, so that what the others import is never loaded: the method,
+# its settings and states, what is refused, the disk, the command line, a report's numbers.
+# CONTRIBUTING says what may be here.
+QUICK := $(patsubst %,tests/library/test_%.py, averaging imports jax_arguments rules step \
+	torch_arguments torch_bundles torch_curvature torch_directions torch_memory \
+	torch_refusals torch_rule) \
+	$(patsubst %,tests/study/test_%.py, archive command_line data_files data_formats \
+	data_splits imports progress report_bars report_charts report_groups report_ranking \
+	report_statistics report_tables store studies)
+
+quick: .venv/installed ## run the core of the tests, in less than a minute
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not slow' $(QUICK)
 
 check: .venv/installed ## format, lint, types, then all tests
 	$(BIN)/ruff format --check .
@@ -48,17 +58,18 @@ check: .venv/installed ## format, lint, types, then all tests
 docs: .venv/installed ## build the site, with every link checked: site/index.html
 	PYTHONPATH=website $(BIN)/zensical build --clean --strict
 
-# The library's quick tests need these and nothing of the study.
+# These versions get all of the library's tests but the slow ones, far more than `quick` has:
+# whether a version works shows in what compiles and trains. They need these packages.
 TESTERS := pytest pytest-xdist hypothesis
 
-oldest: ## the library's quick tests with the oldest versions that it declares
+oldest: ## the library's tests with the oldest versions that it declares
 	$(PYTHON) -m venv --clear .venv-oldest
 	$(PYTHON) .ci/oldest.py jax torch > .venv-oldest/constraints.txt
 	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt \
 		--editable '.[jax,torch]' $(TESTERS)
 	.venv-oldest/bin/python -m pytest -m 'not slow' tests/library
 
-newest: ## the quick tests with the newest JAX, optax and torch, and so without K-FAC
+newest: ## the tests with the newest JAX, optax and torch, and so without K-FAC
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --upgrade \
 		--editable '.[jax,torch,study]' $(TESTERS)
