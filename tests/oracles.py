@@ -72,6 +72,7 @@ def nat(likelihood) -> float:
             return 1.0
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def output_fisher(likelihood, outputs) -> jax.Array:
     """E[score score'] of one example, by enumeration of its targets.
 
@@ -84,6 +85,7 @@ def output_fisher(likelihood, outputs) -> jax.Array:
     return fisher / nat(likelihood)
 
 
+@jax.jit
 def heteroscedastic_fisher(mean, variance) -> jax.Array:
     """The same for outputs (mean, variance) of one number, by Gauss-Hermite."""
     likelihood = HeteroscedasticGaussian()
@@ -140,6 +142,7 @@ def dense_gauss_newton(objective, params) -> jax.Array:
     return jnp.einsum("n,nia,nij,njb->ab", weights, jacobians, hessians, jacobians)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def batch_gauss_newton(objective, params) -> jax.Array:
     """J' H J of the whole batch at once, with H the Hessian of its mean loss.
 

@@ -24,7 +24,7 @@ from adamqlr.jax import (
     sgd_qlr,
     train_step,
 )
-from cases import CASES, mlp, mlp_params
+from cases import CASES, linear_regression, mlp, mlp_params
 
 
 def rescaled(rescale):
@@ -47,7 +47,16 @@ VARIANTS = {
     "with injected hyperparameters": optax.inject_hyperparams(rescaled)(rescale=0.5),
     "applied if finite": optax.apply_if_finite(adam_qlr(), 3),
 }
-each_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def variant(request):
+    """An optimiser, its step compiled with all buffers donated, and its traces.
+
+    Of the module, so that what one of its tests compiles serves the others.
+    """
+    optimiser, traces = VARIANTS[request.param], []
+    return optimiser, jax.jit(make_step(optimiser, traces), donate_argnums=0), traces
 
 
 def make_step(optimiser, traces=None):
@@ -67,10 +76,8 @@ def batches(steps=6, seed=0):
     return x, jnp.sin(x[..., :2])
 
 
-@each_variant
 def test_a_jitted_step_compiles_once_and_descends(variant):
-    optimiser, traces = VARIANTS[variant], []
-    step = jax.jit(make_step(optimiser, traces))
+    optimiser, step, traces = variant
     carry = (mlp_params(), optimiser.init(mlp_params()))
     losses = []
     for _ in range(20):
@@ -81,19 +88,34 @@ def test_a_jitted_step_compiles_once_and_descends(variant):
     assert losses[-1] < losses[0]
 
 
-@each_variant
 def test_scan_equals_a_loop(variant):
-    optimiser = VARIANTS[variant]
+    optimiser, compiled, _ = variant
     step = make_step(optimiser)
-    start = (mlp_params(), optimiser.init(mlp_params()))
-    carry, compiled = start, jax.jit(step)
+    start = lambda: (mlp_params(), optimiser.init(mlp_params()))
+    carry = start()
     for batch in zip(*batches(), strict=True):
         carry, _ = compiled(carry, batch)
-    scanned, _ = jax.jit(lambda c, b: jax.lax.scan(step, c, b))(start, batches())
+    scanned, _ = jax.jit(lambda c, b: jax.lax.scan(step, c, b))(start(), batches())
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6),
         carry[0],
         scanned[0],
+    )
+
+
+def test_uncompiled_steps_are_the_compiled_ones():
+    (objective, params), optimiser = linear_regression(), sgd_qlr()
+    step = lambda *carry: train_step(optimiser, objective, *carry)[:2]
+    state, looks, jitted = optimiser.init(params), [], jax.jit(step)
+    # The ninth step looks along its direction, the tenth does not.
+    memory = state.memory._replace(steps=jnp.asarray(8, jnp.int32))
+    plain = compiled = params, state._replace(memory=memory)
+    for _ in range(2):
+        plain, compiled = step(*plain), jitted(*compiled)
+        looks.append(bool(jnp.isfinite(plain[1].info.curvature)))
+    assert looks == [True, False]
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), plain, compiled
     )
 
 
@@ -114,10 +136,8 @@ def test_vmap_over_seeds_equals_each_alone():
     np.testing.assert_allclose(together, alone, rtol=1e-4)
 
 
-@each_variant
 def test_all_buffers_can_be_donated(variant):
-    optimiser = VARIANTS[variant]
-    step = jax.jit(make_step(optimiser), donate_argnums=0)
+    optimiser, step, _ = variant
     carry = (mlp_params(), optimiser.init(mlp_params()))
     for batch in zip(*batches(2), strict=True):
         carry, loss = step(carry, batch)
@@ -196,11 +216,18 @@ def test_info_is_found_by_name_in_any_chain():
 
 def test_slope_uses_the_raw_gradient_also_after_clipping():
     objective, params = CASES["gaussian"]()
-    value, grad = jax.value_and_grad(objective)(params)
+    value, grad = jax.jit(jax.value_and_grad(objective))(params)
     clipped = optax.chain(optax.clip_by_global_norm(1e-3), sgd_qlr())
     arguments = dict(value=value, grad=grad, value_fn=objective)
-    updates, _ = clipped.update(grad, clipped.init(params), params, **arguments)
-    plain, _ = sgd_qlr().update(grad, sgd_qlr().init(params), params, **arguments)
+
+    @jax.jit
+    def both():
+        return [
+            optimiser.update(grad, optimiser.init(params), params, **arguments)[0]
+            for optimiser in (clipped, sgd_qlr())
+        ]
+
+    updates, plain = both()
     # Clipping the norm only scales the direction, to which the step is invariant.
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), updates, plain

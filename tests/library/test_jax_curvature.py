@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -36,9 +37,21 @@ def along(matrix, direction):
     return flat @ matrix @ flat
 
 
+def looks_with(curvature, objective, params, direction):
+    """Its compiled look, as a function of the reach."""
+    look = jax.jit(lambda p, d, reach: curvature.look(Point(objective, p), d, reach))
+    return lambda reach: look(params, direction, jnp.asarray(reach))
+
+
 def measure(curvature, objective, params, direction):
-    look = jax.jit(lambda p, d: curvature.look(Point(objective, p), d, STEP))
-    return look(params, direction).curvature
+    return looks_with(curvature, objective, params, direction)(STEP).curvature
+
+
+@functools.cache
+def measured(case, curvature):
+    """Of a case in float64, along its random direction: once for all tests."""
+    objective, params = double(case)
+    return measure(curvature, objective, params, random_direction(params))
 
 
 @each_case
@@ -49,11 +62,8 @@ def measure(curvature, objective, params, direction):
 )
 def test_curvature_is_the_dense_matrix_along_the_direction(case, curvature, dense, x64):
     objective, params = double(case)
-    direction = random_direction(params)
-    found = measure(curvature, objective, params, direction)
-    np.testing.assert_allclose(
-        found, along(dense(objective, params), direction), rtol=1e-9
-    )
+    expected = along(dense(objective, params), random_direction(params))
+    np.testing.assert_allclose(measured(case, curvature), expected, rtol=1e-9)
 
 
 @each_case
@@ -61,8 +71,7 @@ def test_hessian_is_the_dense_matrix_along_the_direction(case, x64):
     objective, params = double(case)
     direction = random_direction(params)
     expected = along(oracles.dense_hessian(objective, params), direction)
-    signed = measure(Hessian(signed=True), objective, params, direction)
-    absolute = measure(Hessian(), objective, params, direction)
+    signed, absolute = measured(case, Hessian(signed=True)), measured(case, Hessian())
     np.testing.assert_allclose(signed, expected, rtol=1e-9)
     assert absolute == abs(signed)
 
@@ -77,10 +86,7 @@ def test_hessian_takes_any_function(x64):
 
 @each_case
 def test_fisher_and_gauss_newton_agree_for_these_canonical_links(case, x64):
-    objective, params = double(case)
-    direction = random_direction(params)
-    fisher = measure(Fisher(), objective, params, direction)
-    gauss_newton = measure(GaussNewton(), objective, params, direction)
+    fisher, gauss_newton = measured(case, Fisher()), measured(case, GaussNewton())
     np.testing.assert_allclose(fisher, gauss_newton, rtol=1e-9)
 
 
@@ -93,8 +99,7 @@ def test_weights_average_loss_gradient_and_curvature_alike(x64):
     direction = random_direction(params)
     both = [
         (
-            objective(params),
-            jax.grad(objective)(params),
+            *jax.jit(jax.value_and_grad(objective))(params),
             measure(Fisher(), objective, params, direction),
         )
         for objective in (whole, subset)
@@ -184,10 +189,10 @@ def test_a_likelihood_of_ones_own_is_one_small_class():
 def test_the_probe_converges_to_the_exact_product(case, x64):
     objective, params = double(case)
     direction = random_direction(params)
-    exact = measure(Fisher(), objective, params, direction)
-    errors = []
+    exact, errors = measured(case, Fisher()), []
+    probe = looks_with(Probe(), objective, params, direction)
     for reach in (1e-2, 1e-3, 1e-4):
-        look = Probe().look(Point(objective, params), direction, jnp.asarray(reach))
+        look = probe(reach)
         assert look.trial is not None and look.trial.distance == reach
         errors.append(abs(look.curvature / exact - 1))
     # Forward differences: the error falls with the distance.
@@ -198,7 +203,7 @@ def test_the_probe_converges_to_the_exact_product(case, x64):
 def test_the_probe_sees_the_loss_where_it_looks(x64):
     objective, params = double("poisson")
     direction = random_direction(params)
-    trial = Probe().look(Point(objective, params), direction, jnp.asarray(0.05)).trial
+    trial = looks_with(Probe(), objective, params, direction)(0.05).trial
     there = jax.tree.map(lambda p, d: p - 0.05 * d, params, direction)
     assert trial is not None
     np.testing.assert_allclose(trial.change, objective(there) - objective(params))
@@ -210,19 +215,15 @@ def test_the_first_probe_is_neither_drowned_by_rounding_nor_far_off(dtype):
     cast = lambda tree: jax.tree.map(lambda leaf: leaf.astype(dtype), tree)
     direction = random_direction(params)
     exact = measure(Fisher(), objective, params, direction)
-    probed = Probe().look(
-        Point(objective, cast(params)), cast(direction), jnp.zeros(())
-    )
+    probed = looks_with(Probe(), objective, cast(params), cast(direction))(0.0)
     np.testing.assert_allclose(probed.curvature, exact, rtol=0.2)
 
 
 def test_the_probe_measures_gauss_newton_too(x64):
     objective, params = double("bernoulli")
     direction = random_direction(params)
-    exact = measure(GaussNewton(), objective, params, direction)
-    found = Probe(GaussNewton()).look(
-        Point(objective, params), direction, jnp.asarray(1e-4)
-    )
+    found = looks_with(Probe(GaussNewton()), objective, params, direction)(1e-4)
+    exact = measured("bernoulli", GaussNewton())
     np.testing.assert_allclose(found.curvature, exact, rtol=1e-2)
 
 
@@ -232,5 +233,10 @@ def test_the_probe_measures_gauss_newton_too(x64):
 )
 def test_examples_are_counted_with_their_weights(case, count):
     objective, params = CASES[case]()
-    outputs = objective.outputs(params)
-    assert objective.batch(outputs, objective.loss(outputs)).examples == count
+
+    @jax.jit
+    def batch(params):
+        outputs = objective.outputs(params)
+        return objective.batch(outputs, objective.loss(outputs))
+
+    assert batch(params).examples == count

@@ -179,6 +179,11 @@ def _weighted_case(name):
     return Objective(predict, likelihood, draw(0, 6, 2), targets, weights), params
 
 
+def curvature_along(curvature, objective, params, direction):
+    look = jax.jit(lambda p, d: curvature.look(Point(objective, p), d, 1.0))
+    return look(params, direction).curvature
+
+
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_weights_of_targets_are_in_loss_and_curvature_alike(name, x64):
     objective, params = _weighted_case(name)
@@ -186,7 +191,7 @@ def test_weights_of_targets_are_in_loss_and_curvature_alike(name, x64):
     d = jax.flatten_util.ravel_pytree(direction)[0]
     expected = d @ batch_gauss_newton(objective, params) @ d
     for curvature in (Fisher(), GaussNewton()):
-        found = curvature.look(Point(objective, params), direction, 1.0).curvature
+        found = curvature_along(curvature, objective, params, direction)
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -223,7 +228,7 @@ def test_a_penalty_adds_to_value_and_slope_alone(x64):
     direction = jax.tree.map(jnp.sin, params)
     for curvature in (Fisher(), GaussNewton()):
         looks = [
-            curvature.look(Point(each, params), direction, 1.0).curvature
+            curvature_along(curvature, each, params, direction)
             for each in (objective, plain)
         ]
         np.testing.assert_allclose(*looks, rtol=1e-12)
@@ -244,7 +249,7 @@ class TwoMethods:
 def test_a_class_with_two_methods_is_a_likelihood():
     x, y = jnp.ones((4, 3)), jnp.zeros((4, 3))
     init, step = trainer(lambda params, x: params * x, TwoMethods())
-    params, state = jnp.ones(3), init(jnp.ones(3))
+    params, state, step = jnp.ones(3), init(jnp.ones(3)), jax.jit(step)
     for _ in range(20):
         params, state = step(params, state, (x, y))
     assert state.loss < 0.1

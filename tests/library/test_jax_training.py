@@ -113,13 +113,17 @@ def test_a_step_evaluates_the_model_twice():
 
 def test_a_step_is_gradient_update_and_apply():
     objective, optimiser = Objective(mlp, Gaussian(), X, Y), adam_qlr()
-    params, state = mlp_params(), optimiser.init(mlp_params())
-    found = train_step(optimiser, objective, params, state)
-    value, grad = jax.value_and_grad(objective)(params)
-    updates, state = optimiser.update(
-        grad, state, params, value=value, grad=grad, value_fn=objective
-    )
-    expected = (optax.apply_updates(params, updates), state, value, None)
+
+    @jax.jit
+    def both(params, state):
+        found = train_step(optimiser, objective, params, state)
+        value, grad = jax.value_and_grad(objective)(params)
+        updates, state = optimiser.update(
+            grad, state, params, value=value, grad=grad, value_fn=objective
+        )
+        return found, (optax.apply_updates(params, updates), state, value, None)
+
+    found, expected = both(mlp_params(), optimiser.init(mlp_params()))
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6),
         tuple(found),

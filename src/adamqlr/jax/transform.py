@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
 from adamqlr import step
@@ -193,9 +194,12 @@ def _if(condition: Truth, evaluate: Callable[[], PyTree]) -> PyTree:
     """What `evaluate` returns where the condition holds, NaN elsewhere."""
     if condition is True:  # Known while tracing, which spares a `cond`.
         return evaluate()
-    evaluate = jax.jit(evaluate)  # Traces the model once, for its shape and for use.
     nan = lambda shape: jnp.full(shape.shape, jnp.nan, shape.dtype)
     skip = lambda: jax.tree.map(nan, jax.eval_shape(evaluate))
+    if not isinstance(condition, Tracer):
+        # In a step that nobody compiles, `cond` would compile the model at every call.
+        return evaluate() if condition else skip()
+    evaluate = jax.jit(evaluate)  # Traces the model once, for its shape and for use.
     return jax.lax.cond(condition, evaluate, skip)
 
 
