@@ -128,6 +128,21 @@ def test_micro_batches_make_the_step_of_the_whole_batch(curvature):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3), *runs)
 
 
+def test_micro_batches_of_a_model_with_state():
+    def predict(params, x):
+        state = {"mean": x.mean(0), "count": jnp.array(len(x)), "one": jnp.ones(())}
+        return mlp(params, x), state
+
+    whole = Objective(predict, Gaussian(), X, Y, has_aux=True)
+    model = micro_batched(predict, 4, has_aux=True)
+    cut = Objective(model, Gaussian(), X, Y, has_aux=True)
+    runs = [trained(objective, adam_qlr()) for objective in (whole, cut)]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3), *runs)
+    states = [objective.with_aux(mlp_params())[1] for objective in (whole, cut)]
+    np.testing.assert_allclose(states[1]["mean"], states[0]["mean"], rtol=1e-5)
+    assert states[1]["count"] == 6 and states[1]["one"].shape == ()
+
+
 def test_parts_that_do_not_divide_a_batch_are_refused():
     objective = Objective(micro_batched(mlp, 5), Gaussian(), X, Y)
     with pytest.raises(ValueError, match="parts=5 must divide the 24 examples"):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, PyTree
 
@@ -10,7 +11,9 @@ from adamqlr.settings import check_range
 
 
 def micro_batched(
-    predict: Callable[[optax.Params, PyTree], PyTree], parts: int
+    predict: Callable[[optax.Params, PyTree], PyTree],
+    parts: int,
+    has_aux: bool = False,
 ) -> Callable[[optax.Params, PyTree], PyTree]:
     """Evaluate a model on equal parts of a batch, one after the other.
 
@@ -22,6 +25,10 @@ def micro_batched(
     Args:
         predict: maps `(params, inputs)` to outputs, examples on the first axis.
         parts: how many; the number of examples must be a multiple.
+        has_aux: whether `predict` returns `(outputs, aux)`, as for `Objective`. Every
+            part begins with the same model state, so that of the states that they
+            return numbers are averaged, and of what else there is (counts, keys) the
+            last is kept.
 
     Returns:
         A function like `predict`.
@@ -46,8 +53,15 @@ def micro_batched(
 
     def predict_all(params: optax.Params, inputs: PyTree) -> PyTree:
         one = jax.checkpoint(lambda part: predict(params, part))
-        outputs = jax.lax.map(one, jax.tree.map(cut, inputs))
+        returned = jax.lax.map(one, jax.tree.map(cut, inputs))
         join = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])
-        return jax.tree.map(join, outputs)
+        if not has_aux:
+            return jax.tree.map(join, returned)
+        outputs, aux = returned
+        return jax.tree.map(join, outputs), jax.tree.map(_of_all_parts, aux)
 
     return predict_all
+
+
+def _of_all_parts(leaf: Array) -> Array:
+    return leaf.mean(0) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf[-1]
