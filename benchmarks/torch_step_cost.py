@@ -1,13 +1,12 @@
 """Cost of a training step against `torch.optim.Adam(foreach=True)`: time and memory.
 
-    python benchmarks/torch_step_cost.py [--rounds 15] [--problem ResNet]
+    python benchmarks/torch_step_cost.py [--rounds 10] [--problem ResNet]
 
-Steps of all optimisers take turns in one process, so that the machine's noise meets
-them alike; what is reported is the median over rounds of each one's time over Adam's.
-The overhead is what a step takes beyond one forward and one backward pass, over what
-Adam's takes, in CPU time and on average (each fourth step looks). Memory is the most
-that tensors held at once during a step, by torch's own profiler on a CPU and its
-allocator on a GPU, without what was there before the first step.
+All optimisers take turns in one process, of as many steps as one look is for, so that
+the machine's noise meets them alike; what is reported is the median over rounds of each
+one's CPU time over Adam's. The overhead is what a turn takes beyond one forward and one
+backward pass a step, over what Adam's takes. Memory is the most that tensors held at
+once during a turn, by torch's own profiler, without what was there before.
 """
 
 import argparse
@@ -22,9 +21,11 @@ from rich.table import Table
 from torch import nn
 from torch_models import PROBLEMS, problem
 
+from adamqlr.step import FIRST_LOOKS
 from adamqlr.torch import AdamQLR, Categorical, Fisher, Objective, Rule
 
 Step = Callable[[], Any]
+TURN = Rule().look_every
 
 
 def adam_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
@@ -68,11 +69,19 @@ STEPS: dict[str, Callable[..., Step]] = {
 }
 
 
+def turn(step: Step) -> float:
+    """CPU seconds of so many steps as one look is for."""
+    start = time.process_time()
+    for _ in range(TURN):
+        step()
+    return time.process_time() - start
+
+
 def peak_bytes(step: Step) -> int:
-    """The most bytes a step held beyond what it began with."""
+    """The most bytes a turn held beyond what it began with."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        step()
+        turn(step)
     held = peak = 0
     # Each allocation and release, in the order they happened.
     for event in profile.profiler.kineto_results.events():  # type: ignore[union-attr]
@@ -84,7 +93,7 @@ def peak_bytes(step: Step) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="steps of each")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each")
     parser.add_argument("--problem", default="", help="only those whose name has this")
     arguments = parser.parse_args()
 
@@ -102,20 +111,17 @@ def main() -> None:
     for name in [name for name in PROBLEMS if arguments.problem in name]:
         steps = {key: make(*problem(name)) for key, make in STEPS.items()}
         for step in steps.values():
-            for _ in range(9):  # The first make states and kernels, and all look.
+            for _ in range(FIRST_LOOKS):  # These make states and kernels, and all look.
                 step()
         seconds: dict[str, list[float]] = {key: [] for key in steps}
-        work: dict[str, float] = dict.fromkeys(steps, 0.0)
         for _ in range(arguments.rounds):
             for key, step in steps.items():
-                start, spent = time.perf_counter(), time.process_time()
-                step()
-                seconds[key].append(time.perf_counter() - start)
-                work[key] += time.process_time() - spent
+                seconds[key].append(turn(step))
+        median = {key: statistics.median(times) for key, times in seconds.items()}
         peaks = {key: peak_bytes(step) for key, step in steps.items()}
         size = 4 * sum(param.numel() for param in problem(name)[0].parameters())
         for key in [key for key in steps if key != "passes"]:
-            beyond = [work[name] - work["passes"] for name in (key, "Adam")]
+            beyond = [median[name] - median["passes"] for name in (key, "Adam")]
             pairs = zip(seconds[key], seconds["Adam"], strict=True)
             table.add_row(
                 name,
@@ -124,7 +130,7 @@ def main() -> None:
                 f"{beyond[0] / beyond[1]:.2f}",
                 f"{peaks[key] / peaks['Adam']:.2f}",
                 f"{(peaks[key] - peaks['Adam']) / size:+.2f}",
-                f"{1e3 * statistics.median(seconds['Adam']):.1f}",
+                f"{1e3 * median['Adam'] / TURN:.1f}",
             )
         table.add_section()
     Console(width=110).print(table)
