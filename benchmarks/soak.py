@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -79,14 +79,14 @@ class JaxSoak:
         @jax.jit
         def step(params, state, x, y):
             objective = in_jax.Objective(predict, in_jax.Categorical(), x, y)
-            params, state, loss, _ = in_jax.train_step(
-                optimiser, objective, params, state
-            )
-            handed_on: Any = params, state.base, state.memory, state.average
+            taken = in_jax.train_step(optimiser, objective, params, state)
+            params, state, loss = taken.params, cast(Any, taken.state), taken.loss
+            handed_on = params, state.base, state.memory, state.average
             finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(handed_on)]
             return params, state, loss, jnp.stack(finite).all()
 
-        self._step, self._params, self._state = step, params, optimiser.init(params)
+        self._step, self._params = step, params
+        self._state: Any = optimiser.init(params)
 
     def step(self, x: np.ndarray, y: np.ndarray) -> tuple[float, bool]:
         """The loss, and whether all that the next step is given is finite."""
