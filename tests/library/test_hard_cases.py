@@ -84,9 +84,9 @@ def assert_rare_classes_are_learnt(problems, ours, adam):
         assert max(run.params, run.average) < 2 * other.params
 
 
-# One batch in twenty-five and fewer has the rare class: some seeds end above twice
-# Adam's loss.
-RAREST = pytest.mark.xfail(reason="batches of four with 1 % of a class and less")
+# One batch in fifty has the rare class: the worst of five seeds ends at 1.90 times
+# Adam's loss, which another machine's rounding may take above 2.
+RAREST = pytest.mark.xfail(reason="batches of four with 0.5 % of a class")
 
 
 @pytest.mark.slow
@@ -94,8 +94,8 @@ RAREST = pytest.mark.xfail(reason="batches of four with 1 % of a class and less"
 @pytest.mark.parametrize(
     "batch, shares",
     [
-        pytest.param(4, [0.005, 0.01], marks=RAREST),
-        (4, [0.05, 0.2, 0.5]),
+        pytest.param(4, [0.005], marks=RAREST),
+        (4, [0.01, 0.05, 0.2, 0.5]),
         *[(batch, [0.005, 0.01, 0.05, 0.2, 0.5]) for batch in (32, 512)],
     ],
 )
@@ -112,9 +112,7 @@ def test_rare_classes_are_learnt_as_adam_learns_them(batch, shares, classes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize(
-    "share, batch", [pytest.param(0.01, 4, marks=RAREST), (0.05, 32)]
-)
+@pytest.mark.parametrize("share, batch", [(0.01, 4), (0.05, 32)])
 def test_torch_learns_rare_classes(share, batch, classes):
     problem = rare_classes(0, share, batch, classes=classes)
     ours = hard_cases_torch.train(problem)
