@@ -71,7 +71,7 @@ class LossProbe:
             number of parameters.
     """
 
-    limit: float = 0.01
+    limit: float = 0.003
 
     def __post_init__(self) -> None:
         check_range("limit", self.limit, 0, open_low=True)

@@ -89,7 +89,7 @@ def test_both_front_ends_make_the_same_steps():
         state, start = optimiser.init(params), torch.tensor([1.0, -1.0])
         param = nn.Parameter(start.double())
         theirs = AdamQLR([param], **ANY)
-        for _ in range(30):
+        for _ in range(100):
             params, state, loss, _ = in_jax.train_step(
                 optimiser, lambda p: rosenbrock(p[0], p[1]), params, state
             )

@@ -23,10 +23,10 @@ def adam_qlr(
     curvature: Curvature = Probe(),  # noqa: B008 - immutable
     rule: Rule = Rule(),  # noqa: B008 - immutable
 ) -> optax.GradientTransformationExtraArgs:
-    r"""Adam's direction, at the length that a damped quadratic model asks for.
+    r"""Adam's direction, at the length that a quadratic model asks for.
 
     $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
-      \theta \gets \theta - \frac{g^\top d}{d^\top (C + \lambda I)\, d}\, d$$
+      \theta \gets \theta - \alpha d, \qquad \alpha \le \frac{g^\top d}{d^\top C\, d}$$
 
     The defaults want no tuning at any batch size; `Rule` says why. `paper_adam_qlr` is
     the paper's own.

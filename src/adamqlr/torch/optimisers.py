@@ -9,10 +9,10 @@ from adamqlr.torch.qlr import QLR, Params
 
 
 class AdamQLR(QLR):
-    r"""Adam's direction, at the length that a damped quadratic model asks for.
+    r"""Adam's direction, at the length that a quadratic model asks for.
 
     $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
-      \theta \gets \theta - \frac{g^\top d}{d^\top (C + \lambda I)\, d}\, d$$
+      \theta \gets \theta - \alpha d, \qquad \alpha \le \frac{g^\top d}{d^\top C\, d}$$
 
     The defaults want no tuning at any batch size; `Rule` says why. `PaperAdamQLR` is
     the paper's own.
