@@ -200,11 +200,12 @@ def test_a_probes_ratio_is_the_exact_one_on_a_quadratic(x64):
 
 
 def test_a_probe_that_fails_looks_nearer_until_it_sees():
+    # The third is 150 and in no use, so that a probe may go as far as 10.
     cliff = Objective(
-        lambda w, x: jnp.where(abs(w).max() > 0.1, jnp.nan, x @ w),
+        lambda w, x: jnp.where(abs(w[:2]).max() > 0.1, jnp.nan, x @ w[:2]),
         Gaussian(), jnp.ones((4, 2)), jnp.full((4, 1), 0.05),
     )  # fmt: skip
-    params = jnp.full((2, 1), 0.01)
+    params = jnp.array([[0.01], [0.01], [150.0]])
     optimiser = plain(curvature=Probe())
     state = optimiser.init(params)
     state = state._replace(memory=state.memory._replace(reach=jnp.asarray(10.0)))

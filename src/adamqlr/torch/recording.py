@@ -124,6 +124,8 @@ class Recorder:
         self.forget()
         if wrong is not None:
             raise wrong
+        if any(param.grad is not None for param in self.model.parameters()):
+            refuse_no_gradients(params)
         if not reached or then is None or left is None:
             raise RuntimeError(
                 "step() found no backward() through the outputs of "
@@ -132,7 +134,6 @@ class Recorder:
                 "(watch what torch.compile returned, if the loop calls that); or give "
                 "step() an Objective"
             )
-        refuse_no_gradients(params)
         parts, starts, outputs, agreements = map(list, zip(*reached, strict=True))
         for start in starts:
             start.refuse_changed_inputs()

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from adamqlr.torch.sharding import gathered_types, is_sharded, local, sharded_modules
@@ -42,9 +43,11 @@ class Start:
         tensors = list(params if model is None else model.parameters())
         given = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)]
         self._inputs = _versions(given)
-        # Of sharded ones others are in place inside the forward pass than outside.
-        sharded = next(sharded_modules(model), None) is not None
-        self._params = None if sharded or model is None else _versions(tensors)
+        # Of sharded ones others are in place inside the forward pass than outside, and
+        # lazy ones are made by the first.
+        changing = next(sharded_modules(model), None) is not None
+        changing = changing or any(map(is_lazy, tensors))
+        self._params = None if changing or model is None else _versions(tensors)
         self._modes = _modes(model)
         devices = {tensor.device for tensor in tensors}
         kinds = {"cpu", *[device.type for device in devices]} - {"meta"}

@@ -91,8 +91,11 @@ def fitted(
     low = low if least is None or not log else max(low, least)
     high = max(low, high if most is None else min(high, most))
     if log:
-        factor = max((high / low) ** room, 1.02)
-        return low / factor, high * factor
+        factor = max(math.exp(room * (math.log(high) - math.log(low))), 1.02)
+        known = np.finfo(float)
+        return max(low / factor, float(known.tiny)), min(
+            high * factor, float(known.max)
+        )
     margin = (high - low) * room if high > low else abs(high) * 0.05 or 1.0
     return low - margin, high + margin
 
