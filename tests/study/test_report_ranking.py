@@ -53,6 +53,16 @@ def test_what_noise_cannot_tell_apart_is_marked_like_the_best(tmp_path):
     assert records["dog"] == (0, 1, 0) and records["prodigy"] == (0, 0, 1)
 
 
+def test_who_was_run_in_few_contests_is_not_the_first(tmp_path):
+    for task in ("uci-energy", "diabetes", "digits"):
+        _write(tmp_path, "adam", 0.2, 0.2, 0.2, task=task)
+        _write(tmp_path, "dog", 0.1, 0.1, 0.1, task=task)
+    _write(tmp_path, "prodigy", 0.01, 0.01, 0.01)
+    found = _ranking(tmp_path)
+    assert [rank.algorithm for rank in found.ranks] == ["dog", "adam", "prodigy"]
+    assert [rank.best for rank in found.ranks] == [True, False, False]
+
+
 def test_one_divergence_does_not_outweigh_all_else(tmp_path):
     for task in ("uci-energy", "diabetes"):
         _write(tmp_path, "adam", 0.2, 0.2, 0.2, task=task)

@@ -122,14 +122,17 @@ def ranking(sections: Sequence[Section], cells: Sequence[Cell]) -> Ranking | Non
     means = _mean_ratios(samples - samples[:, :, [own]])
     tied, ahead = _compared(samples)
     centre = np.nanmean(_limited(ratios), axis=0)
-    first = int(np.argmin(centre))
+    # Whoever was run in a few of the contests is not compared with all the others.
+    few = np.isfinite(ratios).sum(axis=0) < len(contests) / 2
+    order = np.lexsort((centre, few)).tolist()
+    first = order[0]
     level = _compared(means[:, None])[0][0, :, first]
     low, high = np.nanpercentile(means, _INTERVAL, axis=0)
     ranks = []
-    for place in np.argsort(centre, kind="stable").tolist():
+    for place in order:
         scores = _scores(place, losses, ratios, tied)
         ratio, *ends = (math.exp(own[place]) for own in (centre, low, high))
-        best = bool(place == first or level[place])
+        best = bool(place == first or (level[place] and not few[place]))
         name = names[place]
         ranks.append(Rank(name, titles[name], ratio, ends[0], ends[1], best, scores))
     counts = (ahead & ~tied).sum(axis=0), tied.sum(axis=0)
