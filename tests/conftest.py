@@ -1,4 +1,5 @@
 import os
+import sys
 
 # Tests compile much and compute little: unoptimised programs take a third less time.
 os.environ["XLA_FLAGS"] = " ".join(
@@ -20,3 +21,10 @@ def x64():
     jax.config.update("jax_enable_x64", True)
     yield
     jax.config.update("jax_enable_x64", False)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """A test's random numbers are the same whatever ran before it in its process."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)

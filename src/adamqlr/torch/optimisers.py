@@ -12,7 +12,7 @@ class AdamQLR(QLR):
     r"""Adam's direction, at the length that a quadratic model asks for.
 
     $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
-      \theta \gets \theta - \alpha d, \qquad \alpha \le \frac{g^\top d}{d^\top C\, d}$$
+      \theta \gets \theta - \alpha d, \qquad \alpha \le \frac{|g^\top d|}{d^\top C d}$$
 
     The defaults want no tuning at any batch size; `Rule` says why. `PaperAdamQLR` is
     the paper's own.
@@ -27,6 +27,7 @@ class AdamQLR(QLR):
     Examples:
         >>> import torch
         >>> from adamqlr.torch import AdamQLR, Gaussian, Objective
+        >>> _ = torch.manual_seed(0)
         >>> model, x = torch.nn.Linear(1, 1), torch.linspace(-1, 1, 8)[:, None]
         >>> optimizer = AdamQLR(model.parameters())
         >>> for _ in range(20):

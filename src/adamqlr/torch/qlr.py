@@ -84,9 +84,10 @@ class QLR(torch.optim.Optimizer):
         >>> from adamqlr.torch import Gaussian, Objective, QLR
         >>> def sign(grads, params, states, group):
         ...     return [grad.sign() for grad in grads]
+        >>> _ = torch.manual_seed(0)
         >>> model, x = torch.nn.Linear(1, 1), torch.linspace(-1, 1, 8)[:, None]
         >>> optimizer = QLR(model.parameters(), sign)
-        >>> for _ in range(20):
+        >>> for _ in range(40):
         ...     loss = optimizer.step(Objective(model, Gaussian(), x, 3 * x))
         >>> bool(loss < 0.1)
         True
@@ -220,6 +221,7 @@ class QLR(torch.optim.Optimizer):
         Examples:
             >>> import torch
             >>> from adamqlr.torch import AdamQLR
+            >>> _ = torch.manual_seed(0)
             >>> model, criterion = torch.nn.Linear(1, 1), torch.nn.MSELoss()
             >>> x = torch.linspace(-1, 1, 8)[:, None]
             >>> optimizer = AdamQLR(model.parameters()).watch(model, criterion)
