@@ -123,12 +123,12 @@ def cart(make: Make, steps: int = 1500) -> float:
     for number in range(steps):
         if number == steps * 4 // 5:
             early = len(carts.ages)
-        seen = []
+        pushes = []
         for _ in range(8):
             x = carts.state
             action = model.act(x)
-            seen.append((x, action, carts.act(action)))
-        x, action, over = map(torch.stack, zip(*seen, strict=True))
+            pushes.append((x, action, carts.act(action)))
+        x, action, over = map(torch.stack, zip(*pushes, strict=True))
         with torch.no_grad():
             returns, ahead = [], model(carts.state)[1]
             for ends in over.flip(0):
@@ -137,7 +137,8 @@ def cart(make: Make, steps: int = 1500) -> float:
                 returns.append(ahead)
             total = torch.stack(returns[::-1])
             gain = total - model(x)[1]
-        step(optimizer, lambda *data: model.loss(x, action, total, gain))  # noqa: B023
+        seen = x, action, total, gain
+        step(optimizer, lambda seen=seen: model.loss(*seen))
     return statistics.fmean(carts.ages[early:])
 
 
