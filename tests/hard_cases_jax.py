@@ -22,7 +22,11 @@ def network(params, x, activation, batch_norm):
     return x @ params[-1][0] + params[-1][1]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+# These compute more than they compile, unlike other tests; see conftest.
+OPTIMISED = {"xla_backend_optimization_level": 3}
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=OPTIMISED)
 def _trained(optimiser, kind, runs):
     """Runs that differ in numbers alone, one after another in one program."""
     likelihood, activation, batch_norm = kind
