@@ -20,6 +20,7 @@ from adamqlr.jax import (
     sgd_qlr,
     train_step,
 )
+from adamqlr.jax.scalars import slope_and_square
 from cases import (
     CASES,
     double,
@@ -279,3 +280,36 @@ def test_sequences_train():
     objective, start = CASES["attention, padded sequences"]()
     params, _ = many_steps(plain(), objective, start, 30)
     assert objective(params) < objective(start) / 2
+
+
+@pytest.mark.parametrize("shapes", [[()], [(3,), (2, 5)], [(2, 3, 4), (0,), (7, 1)]])
+def test_slope_and_square_are_those_of_the_joined_vectors(shapes):
+    draws = np.random.default_rng(0)
+    g, d = [
+        [draws.normal(size=shape).astype(np.float32) for shape in shapes] for _ in "gd"
+    ]
+    joined = [np.concatenate([np.ravel(leaf) for leaf in tree]) for tree in (g, d)]
+    found = slope_and_square(*jax.tree.map(jnp.asarray, (g, d)))
+    expected = joined[0] @ joined[1], joined[1] @ joined[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30, -1e30])
+def test_a_gradient_without_a_finite_square_leaves_no_trace(bad):
+    optimiser, params = adam_qlr(), {"w": jnp.ones((2, 3)), "b": jnp.ones(3)}
+    objective = Objective(
+        lambda p, x: x @ p["w"] + p["b"], Gaussian(), jnp.ones((4, 2)), jnp.ones((4, 3))
+    )
+    _, state, *_ = train_step(optimiser, objective, params, optimiser.init(params))
+    value, grad = jax.value_and_grad(objective)(params)
+    grad["b"] = grad["b"].at[1].set(bad)
+    update = jax.jit(
+        lambda grad: optimiser.update(
+            grad, state, params, value=value, grad=grad, value_fn=objective
+        )
+    )
+    updates, new = update(grad)
+    assert new.info.rejected
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(updates))
+    jax.tree.map(np.testing.assert_array_equal, new.base, state.base)
+    jax.tree.map(np.testing.assert_array_equal, new.average, state.average)

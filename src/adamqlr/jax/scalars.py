@@ -1,10 +1,10 @@
-"""The method's scalars in JAX: how to select one, their type, inner products."""
+"""The method's scalars in JAX: how to select one, their type, sums over parameters."""
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax.core import Tracer
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from adamqlr import rules
 
@@ -23,3 +23,29 @@ def inner_product(a: PyTree, b: PyTree) -> Float[Array, ""]:
     return jnp.asarray(
         optax.tree.vdot(optax.tree.cast(a, dtype), optax.tree.cast(b, dtype)), dtype
     )
+
+
+def slope_and_square(grad: PyTree, direction: PyTree) -> tuple[Array, Array]:
+    r"""$g^\top d$ and $d^\top d$ in one pass over both, as wide as `inner_product`."""
+    dtype = scalar_dtype((grad, direction))
+    zeros = jnp.zeros((), dtype), jnp.zeros((), dtype)
+    add = lambda sums, more: (sums[0] + more[0], sums[1] + more[1])
+
+    def products(g: Array, d: Array) -> Array:
+        g, d = g.astype(dtype), d.astype(dtype)
+        # Sums of rows, then of all rows: one long sum would be rounded at every number.
+        rows = jax.lax.reduce((g * d, d * d), zeros, add, range(d.ndim)[-1:])
+        return jnp.stack([jnp.sum(row) for row in rows])
+
+    slope, square = sum(jax.tree.leaves(jax.tree.map(products, grad, direction)))
+    return slope, square
+
+
+def squares_are_finite(tree: PyTree) -> Bool[Array, ""]:
+    """Whether each number of a tree has a square: none is NaN, infinite or too large.
+
+    The squares themselves, as the least and the largest show it, are not computed.
+    """
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.size]
+    ends = [end.astype(jnp.float32) for x in leaves for end in (jnp.min(x), jnp.max(x))]
+    return jnp.isfinite(jnp.stack(ends) ** 2).all()

@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from adamqlr import step
 from adamqlr.jax.arguments import check_params, checked_arguments
 from adamqlr.jax.curvature import Curvature, Point, Probe, ValueFn, as_objective
-from adamqlr.jax.scalars import inner_product, scalar_dtype
+from adamqlr.jax.scalars import scalar_dtype, slope_and_square, squares_are_finite
 from adamqlr.measurements import Batch, Trial, measurement
 from adamqlr.memory import Memory, begin
 from adamqlr.rules import Truth
@@ -119,16 +119,25 @@ def qlr(
     ) -> tuple[optax.Updates, QLRState]:
         loss, params, value_fn = checked_arguments(params, value, grad, value_fn)
         extra |= {"value": value, "grad": grad, "value_fn": value_fn}
-        direction, base_state = base.update(updates, state.base, params, **extra)
-        slope = inner_product(grad, direction)
-        square_norm = inner_product(direction, direction)
-        sound = _all_finite(loss, slope, square_norm, inner_product(updates, updates))
+        sound = jnp.isfinite(loss) & squares_are_finite((grad, updates))
+
+        def turn() -> tuple[optax.Updates, optax.OptState]:
+            direction, new = base.update(updates, state.base, params, **extra)
+            return direction, optax.tree.cast_like(new, state.base)
+
+        def unturned() -> tuple[optax.Updates, optax.OptState]:
+            return _nan(jax.eval_shape(turn)[0]), state.base
+
+        # A batch that is not finite leaves nothing behind.
+        direction, base_state = _if(sound, turn, unturned)
+        slope, square_norm = slope_and_square(grad, direction)
+        sound &= jnp.isfinite(slope) & jnp.isfinite(square_norm)
 
         batch, outputs = _batch(rule, value_fn, params, outputs, loss)
         point = Point(value_fn, params, outputs, loss)
         reach = step.reach(state.memory, loss, slope, batch)
         looked = step.is_due(rule, state.memory)
-        look = _if(looked, lambda: curvature.look(point, direction, reach))
+        look = _or_nan(looked, lambda: curvature.look(point, direction, reach))
         measured = measurement(
             look,
             loss=loss,
@@ -143,12 +152,10 @@ def qlr(
         trial = look.trial
         if trial is None and rule.damping is not None:
             there = optax.apply_updates(params, _moves(direction, proposal.step_size))
-            change = _if(looked, lambda: jnp.asarray(value_fn(there)) - loss)
+            change = _or_nan(looked, lambda: jnp.asarray(value_fn(there)) - loss)
             trial = Trial(proposal.step_size, change)
         memory, info = step.judge(rule, state.memory, measured, proposal, trial)
 
-        # What a batch that is not finite left behind must not stay.
-        base_state = optax.tree.where(sound, base_state, state.base)
         move, average = _moves(direction, info.step_size), state.average
         if rule.average is not None:
             weight = step.averaging_weight(rule.average, memory, info)
@@ -186,21 +193,27 @@ def _batch(
     return objective.batch(outputs, loss), outputs
 
 
-def _all_finite(*scalars: Float[Array, ""]) -> Bool[Array, ""]:
-    return jnp.isfinite(jnp.stack(scalars)).all()
-
-
-def _if(condition: Truth, evaluate: Callable[[], PyTree]) -> PyTree:
-    """What `evaluate` returns where the condition holds, NaN elsewhere."""
+def _if(
+    condition: Truth, evaluate: Callable[[], PyTree], skip: Callable[[], PyTree]
+) -> PyTree:
+    """What `evaluate` returns where the condition holds, what `skip` does elsewhere."""
     if condition is True:  # Known while tracing, which spares a `cond`.
         return evaluate()
-    nan = lambda shape: jnp.full(shape.shape, jnp.nan, shape.dtype)
-    skip = lambda: jax.tree.map(nan, jax.eval_shape(evaluate))
     if not isinstance(condition, Tracer):
         # In a step that nobody compiles, `cond` would compile the model at every call.
         return evaluate() if condition else skip()
-    evaluate = jax.jit(evaluate)  # Traces the model once, for its shape and for use.
     return jax.lax.cond(condition, evaluate, skip)
+
+
+def _or_nan(condition: Truth, evaluate: Callable[[], PyTree]) -> PyTree:
+    """What `evaluate` returns where the condition holds, NaN elsewhere."""
+    if isinstance(condition, Tracer):
+        evaluate = jax.jit(evaluate)  # Traced once, for its shape and for use.
+    return _if(condition, evaluate, lambda: _nan(jax.eval_shape(evaluate)))
+
+
+def _nan(shapes: PyTree) -> PyTree:
+    return jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), shapes)
 
 
 def _cast_like(new: QLRState, old: QLRState) -> QLRState:
