@@ -37,7 +37,8 @@ def slope_and_square(grad: PyTree, direction: PyTree) -> tuple[Array, Array]:
         rows = jax.lax.reduce((g * d, d * d), zeros, add, range(d.ndim)[-1:])
         return jnp.stack([jnp.sum(row) for row in rows])
 
-    slope, square = sum(jax.tree.leaves(jax.tree.map(products, grad, direction)))
+    sums = jax.tree.leaves(jax.tree.map(products, grad, direction))
+    slope, square = jnp.stack(sums).sum(0)
     return slope, square
 
 

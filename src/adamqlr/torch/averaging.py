@@ -5,9 +5,6 @@ their place, what is trained waits there as `iterate`. So checkpoints of either 
 hold both.
 """
 
-# pyright: reportPrivateImportUsage=false
-# The operations on lists of tensors have no public names; torch.optim uses these.
-
 from typing import Any
 
 import torch
@@ -17,32 +14,19 @@ States = dict[Tensor, dict[str, Any]]
 
 
 @torch.no_grad()
-def update(
-    states: list[dict[str, Any]],
-    params: list[Tensor],
-    spare: list[Tensor],
-    weight: Tensor,
-) -> None:
-    """Move each average by `weight` of its distance to the parameter.
-
-    Args:
-        states: of each parameter.
-        params: as they are now.
-        spare: tensors of the parameters' shape that nobody needs any more.
-        weight: in [0, 1].
-    """
+def update(states: list[dict[str, Any]], params: list[Tensor], weight: Tensor) -> None:
+    """Move each average by `weight`, in [0, 1], of its distance to the parameter."""
     for state, param in zip(states, params, strict=True):
         if "average" not in state:
             # Means of half-precision parameters would not feel a small weight.
             wide = torch.promote_types(param.dtype, torch.float32)
             state["average"] = param.detach().to(wide, copy=True)
     averages = [state["average"] for state in states]
-    if any(s.dtype != a.dtype for s, a in zip(spare, averages, strict=True)):
-        spare = [torch.empty_like(average) for average in averages]
-    torch._foreach_copy_(spare, params)
-    torch._foreach_sub_(spare, averages)
-    torch._foreach_mul_(spare, weight)
-    torch._foreach_add_(averages, spare)
+    kinds = {(average.device, average.dtype) for average in averages}
+    weights = {kind: weight.to(*kind) for kind in kinds}
+    for average, param in zip(averages, params, strict=True):
+        kind = average.device, average.dtype
+        average.lerp_(param.to(average.dtype), weights[kind])
 
 
 @torch.no_grad()

@@ -21,6 +21,9 @@ from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from adamqlr.torch.scalars import SMALL
 from adamqlr.torch.sharding import is_sharded, local, share_like
 
+# Directions are made of so many numbers at once: what that takes in between is small.
+AT_ONCE = 2**20
+
 Group = dict[str, Any]
 State = dict[str, Any]
 
@@ -136,10 +139,14 @@ class Bundles:
             for places in alike.values()
         ]
         self.by_group: list[tuple[Group, slice]] = []
+        numbers = 0
         for number, bundle in enumerate(self.members):
-            start = number
-            if self.by_group and self.by_group[-1][0] is bundle.group:
-                start = self.by_group.pop()[1].start
+            start, own = number, sum(param.numel() for param in bundle.params)
+            same = bool(self.by_group) and self.by_group[-1][0] is bundle.group
+            if same and not (join and numbers + own > AT_ONCE):
+                start, numbers = self.by_group.pop()[1].start, numbers + own
+            else:
+                numbers = own
             self.by_group.append((bundle.group, slice(start, number + 1)))
 
     def are_of(

@@ -36,8 +36,8 @@ def adam(
     group: dict[str, Any],
 ) -> list[Tensor]:
     r"""Adam's, $\hat m / (\sqrt{\hat v} + \epsilon)$, with `betas` and `eps`."""
-    means, roots, steps = _moments(grads, params, states, group)
-    torch._foreach_mul_(roots, [1 - group["betas"][0] ** step for step in steps])
+    b1 = group["betas"][0]
+    means, roots = _moments(grads, params, states, group, lambda t: 1 / (1 - b1**t))
     return list(torch._foreach_div(means, roots))
 
 
@@ -55,13 +55,16 @@ def nesterov_adam(
     References:
         Dozat, *Incorporating Nesterov Momentum into Adam*, 2016.
     """
-    means, roots, steps = _moments(grads, params, states, group)
     b1 = group["betas"][0]
-    ahead = torch._foreach_mul(means, [b1 / (1 - b1 ** (step + 1)) for step in steps])
-    own = torch._foreach_mul(grads, [(1 - b1) / (1 - b1**step) for step in steps])
-    torch._foreach_add_(ahead, own)
+    own = lambda t: (1 - b1) / (1 - b1**t)
+    both = lambda t: b1 / (1 - b1 ** (t + 1)) + own(t)
+    means, roots = _moments(grads, params, states, group, both)
+    ahead = [
+        torch.lerp(mean, grad, own(state["step"]) / both(state["step"]))
+        for mean, grad, state in zip(means, grads, states, strict=True)
+    ]
     torch._foreach_div_(ahead, roots)
-    return list(ahead)
+    return ahead
 
 
 def _moments(
@@ -69,8 +72,9 @@ def _moments(
     params: list[Tensor],
     states: list[dict[str, Any]],
     group: dict[str, Any],
-) -> tuple[list[Tensor], list[Tensor], list[int]]:
-    r"""Adam's $m$, $\sqrt{\hat v} + \epsilon$ in tensors of their own, and $t$."""
+    factor: Callable[[int], float],
+) -> tuple[list[Tensor], list[Tensor]]:
+    r"""Adam's $m$, and $(\sqrt{\hat v} + \epsilon) / f_t$ in tensors of their own."""
     (b1, b2), eps = group["betas"], group["eps"]
     for state, param in zip(states, params, strict=True):
         if "exp_avg" not in state:
@@ -84,10 +88,10 @@ def _moments(
     torch._foreach_lerp_(means, grads, 1 - b1)
     torch._foreach_mul_(squares, b2)
     torch._foreach_addcmul_(squares, grads, grads, 1 - b2)
-    roots = torch._foreach_div(squares, [1 - b2**step for step in steps])
-    torch._foreach_sqrt_(roots)
-    torch._foreach_add_(roots, eps)
-    return means, list(roots), steps
+    roots = torch._foreach_sqrt(squares)
+    torch._foreach_mul_(roots, [(1 - b2**t) ** -0.5 / factor(t) for t in steps])
+    torch._foreach_add_(roots, [eps / factor(t) for t in steps])
+    return means, list(roots)
 
 
 def sgd(

@@ -330,13 +330,13 @@ class QLR(torch.optim.Optimizer):
         learnt: Memory,
         info: StepInfo,
     ) -> None:
-        """Move parameters and their average; the direction's tensors are used up."""
+        """Move parameters and their average."""
         move(weights, along, info.step_size)
         bundles.write(weights)
         if self.rule.average is not None:
             weight = method.averaging_weight(self.rule.average, learnt, info)
             states = [bundle.state for bundle in bundles.members]
-            averaging.update(states, weights, along, weight)
+            averaging.update(states, weights, weight)
         bundles.publish()
 
     def _taken(
@@ -426,10 +426,10 @@ class QLR(torch.optim.Optimizer):
         bundles = self._bundled(params)
         weights = bundles.joined(params)
         _, updates = groups.updates(bundles, weights, self.clip)
-        along = self._directions(bundles, weights, updates)
+        self._directions(bundles, weights, updates)
         if self.rule.average is not None:
             states = [bundle.state for bundle in bundles.members]
-            averaging.update(states, weights, along, torch.zeros(()))
+            averaging.update(states, weights, torch.zeros(()))
         bundles.publish()
         return torch.zeros(())
 

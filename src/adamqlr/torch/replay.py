@@ -92,9 +92,11 @@ class Start:
         """Whether somebody has written to the parameters, or put others in place."""
         if self._params is None or self.model is None:
             return False
-        now = _versions(list(self.model.parameters()))
-        ids = lambda versions: [(id(tensor), count) for tensor, count in versions]
-        return ids(now) != ids(self._params)
+        now = [param for param in self.model.parameters() if not param.is_inference()]
+        return len(now) != len(self._params) or any(
+            param is not known or param._version != version
+            for param, (known, version) in zip(now, self._params, strict=True)
+        )
 
     @contextlib.contextmanager
     def noticing(self) -> Iterator[None]:
@@ -220,7 +222,9 @@ def _copy(params: list[Tensor], contents: list[Tensor]) -> None:
 
 @torch.no_grad()
 def move(weights: list[Tensor], along: list[Tensor], step_size: Tensor) -> None:
-    r"""Move parameters by $-\alpha d$ in place; the direction is used up."""
-    torch._foreach_mul_(along, -step_size)
-    torch._foreach_add_(weights, along)
+    r"""Move parameters by $-\alpha d$ in place."""
+    kinds = {(weight.device, weight.dtype) for weight in weights}
+    back = {kind: -step_size.to(*kind) for kind in kinds}
+    for weight, way in zip(weights, along, strict=True):
+        weight.addcmul_(way, back[weight.device, weight.dtype])
     torch.clear_autocast_cache()
