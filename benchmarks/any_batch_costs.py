@@ -69,12 +69,12 @@ class Turn:
 def measured(options: argparse.Namespace) -> Iterator[tuple[Key, Mapping[str, float]]]:
     """The CPU seconds of a step of each method, cell by cell."""
     runs: dict[Key, dict[str, Run]] = {}
-    for cell in STUDIES["any-batch"].cells:
-        wanted = cell.algorithm in METHODS and (cell.unseen or not options.unseen)
-        if wanted and (not options.tasks or cell.task in options.tasks):
-            point = next(points(cell, {}))
-            key = (cell.task, point.run.shape.size, point.run.budget.amount)
-            runs.setdefault(key, {})[cell.algorithm] = point.run
+    for arm in STUDIES["any-batch"].arms:
+        wanted = arm.algorithm in METHODS and (arm.unseen or not options.unseen)
+        if wanted and (not options.tasks or arm.task in options.tasks):
+            point = next(points(arm, {}))
+            key = (arm.task, point.run.shape.size, point.run.budget.amount)
+            runs.setdefault(key, {})[arm.algorithm] = point.run
     for key, own in runs.items():
         task = next(iter(own.values())).task
         data = task.load(DataOptions(options.data_dir, partial=True))

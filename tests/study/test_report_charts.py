@@ -15,7 +15,7 @@ from qlrstudy.report.figures import svg
 from qlrstudy.report.groups import groups
 from qlrstudy.report.load import load
 from qlrstudy.report.profiles import LEAST_LOSS, cells
-from qlrstudy.report.scales import Scale, View, fitted, ticks
+from qlrstudy.report.scales import AxisScale, View, fitted, ticks
 from qlrstudy.report.styles import style
 from report_cases import small_study, write_run
 
@@ -125,7 +125,7 @@ def test_of_many_series_all_but_a_few_are_muted():
 def test_ticks_are_round_numbers(low, high, log, texts):
     found = ticks(low, high, log=log, count=5)
     assert [text for _, text in found] == texts
-    scale = Scale(View(log, low, high), 0.0, 100.0)
+    scale = AxisScale(View(log, low, high), 0.0, 100.0)
     places = scale(np.array([value for value, _ in found]))
     assert np.all(np.diff(places) > 0)
     assert np.allclose(scale(np.array([low, high])), [0.0, 100.0])

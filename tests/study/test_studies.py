@@ -6,7 +6,7 @@ from qlrstudy.cli.options import Changes
 from qlrstudy.cli.selection import selected_study
 from qlrstudy.spec import Budget
 from qlrstudy.studies import STUDIES, estimate
-from qlrstudy.studies.definition import Cell, Study, grid
+from qlrstudy.studies.definition import Arm, Study, grid
 from qlrstudy.studies.expand import Expansion, known_settings, points, tuning_of
 from qlrstudy.studies.scales import at_scale
 from qlrstudy.tasks import TASKS
@@ -22,14 +22,14 @@ SCALES = ("paper", "laptop", "smoke")
 def test_every_cell_of_every_study_is_a_run(name, scale):
     study = at_scale(STUDIES[name], scale)
     assert study.name == name
-    for cell in study.cells:
-        tuning = tuning_of(cell)
-        settings = known_settings(cell) or {}
+    for arm in study.arms:
+        tuning = tuning_of(arm)
+        settings = known_settings(arm) or {}
         if tuning is not None:
             assert trial_run(tuning, 0).seed >= 1_000_000
             settings = hyperparameters(tuning, 0)
-        found = list(points(cell, settings))
-        assert len(found) == len(cell.points) > 0
+        found = list(points(arm, settings))
+        assert len(found) == len(arm.points) > 0
         for point in found:
             size = point.run.shape.size
             assert {**settings, **point.varied}.get("batch_size", size) == size
@@ -37,15 +37,15 @@ def test_every_cell_of_every_study_is_a_run(name, scale):
 
 def test_the_papers_protocol():
     study = STUDIES["epoch-constrained"]
-    tuned = [cell for cell in study.cells if isinstance(cell.settings, Tuned)]
-    assert len(study.cells) == 5 * 8
+    tuned = [arm for arm in study.arms if isinstance(arm.settings, Tuned)]
+    assert len(study.arms) == 5 * 8
     assert len(tuned) == 5 * 5
-    assert all(cell.repetitions == 50 for cell in study.cells)
-    for cell in tuned:
-        assert isinstance(cell.settings, Tuned)
-        assert (cell.settings.samples, cell.settings.seconds) == (200, 900)
+    assert all(arm.repetitions == 50 for arm in study.arms)
+    for arm in tuned:
+        assert isinstance(arm.settings, Tuned)
+        assert (arm.settings.samples, arm.settings.seconds) == (200, 900)
     sweeps = [name for name in STUDIES if name.startswith("sensitivity-")]
-    points = [len(STUDIES[name].cells[0].points) for name in sweeps]
+    points = [len(STUDIES[name].arms[0].points) for name in sweeps]
     assert points == [11, 7, 17, 11, 7, 19, 7, 17]
 
 
@@ -55,14 +55,14 @@ def test_a_grid_has_all_combinations():
     assert {point["batch_size"] for point in points} == {16, 64, 256}
 
 
-def _lines(store, *cells: Cell) -> list[estimate.CostLine]:
-    study = Study("some", "Some", cells)
+def _lines(store, *arms: Arm) -> list[estimate.CostLine]:
+    study = Study("some", "Some", arms)
     data_of = estimate.known_data(store)
     return estimate.lines(Expansion(study, "paper", store, data_of))
 
 
 def test_a_step_that_was_measured_has_a_price(tmp_path):
-    (line,) = _lines(tmp_path, Cell("rosenbrock", "adam", {}, repetitions=7))
+    (line,) = _lines(tmp_path, Arm("rosenbrock", "adam", {}, repetitions=7))
     step = line.cost.seconds / (7 * 200)
     assert line.missing == 7 and line.cost.unknown == 0
     assert line.cost.sources == {"step_costs.csv"}
@@ -73,8 +73,8 @@ def test_a_step_that_was_measured_has_a_price(tmp_path):
 def test_what_was_never_measured_has_the_price_of_a_like(tmp_path):
     tuned = Tuned(samples=9, resource="epochs")
     (trials, _), (adam,) = (
-        _lines(tmp_path, Cell("diabetes", "baydin-sgd", tuned, repetitions=3)),
-        _lines(tmp_path, Cell("diabetes", "adam", {}, repetitions=1)),
+        _lines(tmp_path, Arm("diabetes", "baydin-sgd", tuned, repetitions=3)),
+        _lines(tmp_path, Arm("diabetes", "adam", {}, repetitions=1)),
     )
     assert (trials.cost.unknown, trials.missing) == (0, 9)
     (source,) = trials.cost.sources
@@ -103,9 +103,9 @@ def test_the_data_of_a_store_are_those_of_its_runs(tmp_path):
 @pytest.mark.parametrize("name", ["runtime-validation", "epoch-constrained"])
 def test_seconds_limit_runs_of_a_time_and_trials_of_others(name):
     study = selected_study(name, "paper", Changes(seconds=30.0))
-    searches = [c.settings for c in study.cells if isinstance(c.settings, Tuned)]
+    searches = [c.settings for c in study.arms if isinstance(c.settings, Tuned)]
     assert searches and all(search.seconds == 30.0 for search in searches)
-    budgets = {cell.budget for cell in study.cells}
+    budgets = {arm.budget for arm in study.arms}
     timed = name == "runtime-validation"
     assert budgets == {Budget("seconds", 30.0) if timed else None}
     assert {search.budget for search in searches} == budgets

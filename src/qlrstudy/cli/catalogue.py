@@ -71,10 +71,8 @@ def make() -> Entries:
             {
                 "name": name,
                 "title": study.title,
-                "tasks": list(dict.fromkeys(cell.task for cell in study.cells)),
-                "algorithms": list(
-                    dict.fromkeys(cell.algorithm for cell in study.cells)
-                ),
+                "tasks": list(dict.fromkeys(arm.task for arm in study.arms)),
+                "algorithms": list(dict.fromkeys(arm.algorithm for arm in study.arms)),
             }
             for name, study in STUDIES.items()
         ],

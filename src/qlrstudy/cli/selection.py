@@ -13,7 +13,7 @@ from qlrstudy.names import lookup
 from qlrstudy.spec import Algorithm, Budget, Run, Task, Unit
 from qlrstudy.store.tunings import best_settings
 from qlrstudy.studies import STUDIES
-from qlrstudy.studies.definition import Cell, Published, Study
+from qlrstudy.studies.definition import Arm, Published, Study
 from qlrstudy.studies.scales import Scale, at_scale
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.resolve import run_with
@@ -54,15 +54,15 @@ def selected_pair(task: str, algorithm: str, scale: str) -> tuple[Task, Algorith
 def selected_study(name: str, scale: Scale, changes: Changes) -> Study:
     """The study that is meant, at its scale, with what is changed of it."""
     study = at_scale(lookup("NAME", name, STUDIES), scale)
-    tasks = _subset("--tasks", changes.tasks, [cell.task for cell in study.cells])
-    names = [cell.algorithm for cell in study.cells]
+    tasks = _subset("--tasks", changes.tasks, [arm.task for arm in study.arms])
+    names = [arm.algorithm for arm in study.arms]
     algorithms = _subset("--algorithms", changes.algorithms, names)
-    cells = tuple(
-        _changed(cell, changes)
-        for cell in study.cells
-        if cell.task in tasks and cell.algorithm in algorithms
+    arms = tuple(
+        _changed(arm, changes)
+        for arm in study.arms
+        if arm.task in tasks and arm.algorithm in algorithms
     )
-    return dataclasses.replace(study, cells=cells)
+    return dataclasses.replace(study, arms=arms)
 
 
 def _subset(what: str, given: Sequence[str], known: list[str]) -> list[str]:
@@ -70,28 +70,28 @@ def _subset(what: str, given: Sequence[str], known: list[str]) -> list[str]:
     return [lookup(what, name, names) for name in given] or known
 
 
-def _changed(cell: Cell, changes: Changes) -> Cell:
-    settings = cell.settings
+def _changed(arm: Arm, changes: Changes) -> Arm:
+    settings = arm.settings
     if isinstance(settings, Tuned):
         given = {"samples": changes.samples, "resource": changes.resource}
         own = {name: value for name, value in given.items() if value is not None}
         settings = dataclasses.replace(settings, **own)
         if changes.hyperparameters == "paper":
             settings = Published()
-    count = min(cell.repetitions, changes.repetitions or cell.repetitions)
-    changed = dataclasses.replace(cell, settings=settings, repetitions=count)
+    count = min(arm.repetitions, changes.repetitions or arm.repetitions)
+    changed = dataclasses.replace(arm, settings=settings, repetitions=count)
     return changed if changes.seconds is None else _in_time(changed, changes.seconds)
 
 
-def _in_time(cell: Cell, seconds: float) -> Cell:
-    """A cell with another time limit: of runs or, where it has epochs, of trials."""
-    limited = cell.budget is not None and cell.budget.unit == "seconds"
-    budget = Budget("seconds", seconds) if limited else cell.budget
-    settings = cell.settings
+def _in_time(arm: Arm, seconds: float) -> Arm:
+    """An arm with another time limit: of runs or, where it has epochs, of trials."""
+    limited = arm.budget is not None and arm.budget.unit == "seconds"
+    budget = Budget("seconds", seconds) if limited else arm.budget
+    settings = arm.settings
     if isinstance(settings, Tuned):
         own = Budget("seconds", seconds) if limited else settings.budget
         settings = dataclasses.replace(settings, seconds=seconds, budget=own)
-    return dataclasses.replace(cell, settings=settings, budget=budget)
+    return dataclasses.replace(arm, settings=settings, budget=budget)
 
 
 def _hyperparameters(

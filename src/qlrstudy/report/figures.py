@@ -14,7 +14,7 @@ import numpy as np
 
 from qlrstudy.report.axes import view
 from qlrstudy.report.charts import Axis, Chart, Series
-from qlrstudy.report.scales import Scale
+from qlrstudy.report.scales import AxisScale
 from qlrstudy.report.styles import MARKERS, Style
 
 # In pixels.
@@ -118,8 +118,8 @@ def _panel(chart: Chart, x: Axis, y: Axis, frame: _Frame, named: bool) -> Iterat
     if shown[0] is None or shown[1] is None:
         yield _text(frame.left + frame.width / 2, frame.top + 30, "nothing to draw")
         return
-    across = Scale(shown[0], frame.left, frame.right)
-    up = Scale(shown[1], frame.bottom, frame.top)
+    across = AxisScale(shown[0], frame.left, frame.right)
+    up = AxisScale(shown[1], frame.bottom, frame.top)
     yield from _axes(across, up, x, y, frame, named)
     clip = f"{chart.name}-{x.key}-{y.key}"
     yield (
@@ -138,7 +138,7 @@ def _panel(chart: Chart, x: Axis, y: Axis, frame: _Frame, named: bool) -> Iterat
 
 
 def _axes(
-    across: Scale, up: Scale, x: Axis, y: Axis, frame: _Frame, named: bool
+    across: AxisScale, up: AxisScale, x: Axis, y: Axis, frame: _Frame, named: bool
 ) -> Iterator[str]:
     left, right, top, bottom = frame.left, frame.right, frame.top, frame.bottom
     for value, text in _with_room(across.view.ticks, frame.width):
@@ -171,8 +171,8 @@ def _series(
     one: Series,
     x: str,
     y: str,
-    across: Scale,
-    up: Scale,
+    across: AxisScale,
+    up: AxisScale,
     cut: list[str],
 ) -> Iterator[str]:
     """A series inside the clipped part; `cut` gets the marks where it leaves it."""

@@ -9,7 +9,7 @@ import math
 from qlrstudy.report.comparison import Compared
 from qlrstudy.report.render import number, text
 from qlrstudy.report.statistics import Estimate
-from qlrstudy.report.tables import Cell, Table
+from qlrstudy.report.tables import Entry, Table
 
 PREAMBLE = r"\usepackage{array,booktabs,longtable,pdflscape,siunitx}"
 
@@ -90,7 +90,7 @@ def _width(cells: list[str], widest: int) -> int:
     return _SPACE + max(word, min(widest, max(map(len, cells))))
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Entry) -> str:
     if isinstance(cell, Compared):
         assert cell.theirs is not None
         both = f"{_estimate(cell.ours)} / {_estimate(cell.theirs)}"

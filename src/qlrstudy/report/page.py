@@ -20,10 +20,10 @@ from qlrstudy.report.comparison import Compared
 from qlrstudy.report.contents import Contents, Part
 from qlrstudy.report.groups import Group, command
 from qlrstudy.report.ranking import Ranking, Score
-from qlrstudy.report.scales import Scale, View, fitted
+from qlrstudy.report.scales import AxisScale, View, fitted
 from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.styles import MARKERS, Style, algorithm_order, style
-from qlrstudy.report.tables import Cell, Table, section_results
+from qlrstudy.report.tables import Entry, Table, section_results
 
 _SCRIPTS = ("format.js", "elements.js", "scales.js", "chart.js", "views.js", "main.js")
 # Drawn, so that a reader sees no difference to more.
@@ -98,7 +98,7 @@ def _ranking(found: Ranking) -> dict[str, Any]:
     intervals = np.array([(rank.low, rank.ratio, rank.high) for rank in found.ranks])
     ends = fitted(np.append(intervals, 1.0), log=True, room=0.03)
     assert ends is not None
-    places = Scale(View(True, *ends), 0.0, 1.0)
+    places = AxisScale(View(True, *ends), 0.0, 1.0)
     return {
         "reference": found.reference,
         "referenceTitle": found.reference_title,
@@ -219,7 +219,7 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell) -> list[Any]:
+def _cell(cell: Entry) -> list[Any]:
     shown = render.text(cell)
     if cell is None or isinstance(cell, str):
         return [shown]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from qlrstudy.report.comparison import Compared
 from qlrstudy.report.statistics import Estimate
-from qlrstudy.report.tables import Cell, Table
+from qlrstudy.report.tables import Entry, Table
 
 _MARKDOWN = {c: f"\\{c}" for c in "\\|*_`[]#"} | {
     "<": "&lt;",
@@ -49,7 +49,7 @@ def comma_separated(table: Table) -> str:
     return out.getvalue()
 
 
-def text(cell: Cell) -> str:
+def text(cell: Entry) -> str:
     """A cell as people read it."""
     if cell is None:
         return "–"
@@ -108,16 +108,16 @@ _SUFFIXES = {
 }
 
 
-def _kind(cells: list[Cell]) -> str:
+def _kind(cells: list[Entry]) -> str:
     if any(isinstance(cell, Compared) for cell in cells):
         return "compared"
     return "estimate" if any(isinstance(cell, Estimate) for cell in cells) else "plain"
 
 
-def _numbers(cell: Cell, kind: str) -> Iterator[str]:
+def _numbers(cell: Entry, kind: str) -> Iterator[str]:
     width = len(_SUFFIXES[kind])
     if isinstance(cell, Compared) and cell.theirs is not None:
-        values: list[Cell] = [*cell.ours, *cell.theirs, cell.apart]
+        values: list[Entry] = [*cell.ours, *cell.theirs, cell.apart]
     elif isinstance(cell, Estimate):
         values = [*cell]
     else:

@@ -19,7 +19,7 @@ class View(NamedTuple):
     ticks: tuple[tuple[float, str], ...] = ()
 
 
-class Scale(NamedTuple):
+class AxisScale(NamedTuple):
     """What an axis shows, between two places."""
 
     view: View

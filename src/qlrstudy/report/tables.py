@@ -20,7 +20,7 @@ from qlrstudy.report.statistics import LOSSES, Estimate
 from qlrstudy.report.styles import style
 from qlrstudy.report.sweeps import Sweep
 
-Cell = str | float | Estimate | Compared | None
+Entry = str | float | Estimate | Compared | None
 
 
 class Table(NamedTuple):
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     name: str
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Entry, ...], ...]
     note: str = ""
     missing: tuple[str, ...] = ()
 
@@ -247,7 +247,7 @@ def _finals(group: Group) -> Iterator[Estimate | None]:
         yield value if math.isfinite(value.value) else None
 
 
-def _shown(both: Compared) -> Cell:
+def _shown(both: Compared) -> Entry:
     if not math.isfinite(both.ours.value):
         return None
     return both if both.theirs else both.ours

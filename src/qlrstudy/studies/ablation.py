@@ -10,8 +10,8 @@ _REPRISE = ("uci-energy", "uci-protein", "fashion-mnist", "svhn")
 def _ablation(
     name: str, title: str, tasks: tuple[str, ...], algorithms: tuple[str, ...]
 ) -> Study:
-    cells = tuple(epoch_constrained(task, a) for task in tasks for a in algorithms)
-    return Study(f"ablation-{name}", title, cells)
+    arms = tuple(epoch_constrained(task, a) for task in tasks for a in algorithms)
+    return Study(f"ablation-{name}", title, arms)
 
 
 def _reprise(name: str, title: str, added: str) -> Study:

@@ -15,7 +15,7 @@ there.
 from collections.abc import Mapping
 
 from qlrstudy.spec import Budget
-from qlrstudy.studies.definition import Cell, Study, grid
+from qlrstudy.studies.definition import Arm, Study, grid
 
 # `prodigy-cosine` knows the end of the run, as `adamw-cosine` does.
 PEERS = (
@@ -66,21 +66,21 @@ _UNSEEN: _Steps = {
 _SMALL = ("cifar-10", "penn-treebank", "svhn")
 
 
-def _cells(task: str, batch: int, steps: int, *, unseen: bool) -> tuple[Cell, ...]:
+def _arms(task: str, batch: int, steps: int, *, unseen: bool) -> tuple[Arm, ...]:
     scale = "laptop" if task in _SMALL else "paper"
 
-    def cell(algorithm: str, **varied: tuple[float, ...]) -> Cell:
+    def arm(algorithm: str, **varied: tuple[float, ...]) -> Arm:
         points = grid(batch_size=(batch,), **varied)
         budget = Budget("steps", steps)
-        return Cell(task, algorithm, {}, points, 3, budget, scale, unseen)
+        return Arm(task, algorithm, {}, points, 3, budget, scale, unseen)
 
     return (
-        cell("adamqlr"),
-        cell("adam", learning_rate=LEARNING_RATES),
-        cell("adam-average", learning_rate=LEARNING_RATES),
-        cell("adamw-cosine", learning_rate=COSINE_RATES),
-        *(cell(peer) for peer in PEERS),
-        *(cell(peer) for peer in OTHERS if not unseen),
+        arm("adamqlr"),
+        arm("adam", learning_rate=LEARNING_RATES),
+        arm("adam-average", learning_rate=LEARNING_RATES),
+        arm("adamw-cosine", learning_rate=COSINE_RATES),
+        *(arm(peer) for peer in PEERS),
+        *(arm(peer) for peer in OTHERS if not unseen),
     )
 
 
@@ -88,10 +88,10 @@ ANY_BATCH = Study(
     "any-batch",
     "AdamQLR against the methods to beat, at every batch size",
     tuple(
-        cell
+        arm
         for tasks, unseen in ((_FIRST, False), (_UNSEEN, True))
         for task, batches in tasks.items()
         for batch, steps in batches.items()
-        for cell in _cells(task, batch, steps, unseen=unseen)
+        for arm in _arms(task, batch, steps, unseen=unseen)
     ),
 )

@@ -3,7 +3,7 @@
 import dataclasses
 
 from qlrstudy.spec import Budget
-from qlrstudy.studies.definition import Cell, Study, Tuned
+from qlrstudy.studies.definition import Arm, Study, Tuned
 
 TUNED = ("sgd-minimal", "sgd-full", "adam", "kfac", "adamqlr-tuned")
 UNTUNED = ("adam-untuned", "kfac-untuned", "adamqlr-untuned")
@@ -13,17 +13,17 @@ TASKS = ("uci-energy", "uci-protein", "fashion-mnist", "svhn", "cifar-10")
 _RUNTIME_SECONDS = {task: 3600.0 if task == "cifar-10" else 900.0 for task in TASKS}
 
 
-def epoch_constrained(task: str, algorithm: str) -> Cell:
-    """A cell of the paper's main comparison, which other studies vary."""
-    return Cell(task, algorithm, Tuned() if algorithm not in UNTUNED else {})
+def epoch_constrained(task: str, algorithm: str) -> Arm:
+    """An arm of the paper's main comparison, which other studies vary."""
+    return Arm(task, algorithm, Tuned() if algorithm not in UNTUNED else {})
 
 
-def _runtime(task: str, algorithm: str, tuned: Tuned) -> Cell:
+def _runtime(task: str, algorithm: str, tuned: Tuned) -> Arm:
     seconds = _RUNTIME_SECONDS[task]
     budget = Budget("seconds", seconds)
     how = dataclasses.replace(tuned, seconds=seconds, budget=budget)
     settings = how if algorithm in TUNED else {}
-    return Cell(task, algorithm, settings, budget=budget)
+    return Arm(task, algorithm, settings, budget=budget)
 
 
 # Tuned from random starts, shown from one where only K-FAC's own chance is left.
@@ -31,7 +31,7 @@ ROSENBROCK = Study(
     "rosenbrock",
     "Trajectories on Rosenbrock's function from (1, -1)",
     tuple(
-        Cell("rosenbrock", name, settings, repetitions=1, scale="shown")
+        Arm("rosenbrock", name, settings, repetitions=1, scale="shown")
         for names, settings in ((TUNED, Tuned(scale="paper")), (UNTUNED, {}))
         for name in names
     ),
@@ -79,7 +79,7 @@ RUNTIME_STEPS = Study(
     "runtime-steps",
     "The runtime-constrained tables' untuned rows, for the steps that they took",
     tuple(
-        Cell(task, algorithm, repetitions=10, budget=Budget("steps", steps))
+        Arm(task, algorithm, repetitions=10, budget=Budget("steps", steps))
         for (task, algorithm), steps in _STEPS.items()
     ),
 )
@@ -89,7 +89,7 @@ PENN_TREEBANK = Study(
     "penn-treebank",
     "A GPT-2 on Penn Treebank",
     tuple(
-        Cell("penn-treebank", name, settings, repetitions=10)
+        Arm("penn-treebank", name, settings, repetitions=10)
         for names, settings in ((TUNED, Tuned(seconds=3600.0)), (UNTUNED, {}))
         for name in names
         if "kfac" not in name

@@ -1,4 +1,4 @@
-"""What a study is: cells, each of an algorithm on a task with chosen settings.
+"""What a study is: arms, each of an algorithm on a task with chosen settings.
 
 A study is data. It names tasks and algorithms as the command line does, and says where
 their settings come from, which of them are varied, and how often each is run.
@@ -19,7 +19,7 @@ class Published:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class Arm:
     """Runs of one algorithm on one task.
 
     Args:
@@ -46,17 +46,17 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Cells that are read together.
+    """Arms that are read together.
 
     Args:
         name: on the command line.
         title: what it shows.
-        cells: what is run.
+        arms: what is run.
     """
 
     name: str
     title: str
-    cells: tuple[Cell, ...]
+    arms: tuple[Arm, ...]
 
 
 def grid(**values: tuple[float, ...]) -> tuple[Settings, ...]:

@@ -5,7 +5,7 @@ and with large batches; and the path of both down Rosenbrock's valley.
 """
 
 from qlrstudy.spec import Budget
-from qlrstudy.studies.definition import Cell, Study, grid
+from qlrstudy.studies.definition import Arm, Study, grid
 
 LEARNING_RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 # Batch size -> steps: more of the small ones. As far apart as the data allow, so that
@@ -17,11 +17,11 @@ DEMO = Study(
     "demo",
     "AdamQLR against Adam over five learning rates, at two batch sizes",
     tuple(
-        Cell("rosenbrock", name, repetitions=1, scale="shown")
+        Arm("rosenbrock", name, repetitions=1, scale="shown")
         for name in ("adam-untuned", "adamqlr")
     )
     + tuple(
-        Cell(
+        Arm(
             "digits",
             name,
             points=grid(batch_size=(batch,), **varied),

@@ -25,7 +25,7 @@ from qlrstudy.store.files import NewerError, UnreadableError
 from qlrstudy.store.manifest import Identity
 from qlrstudy.store.runs import RunDirectory, read_runs
 from qlrstudy.store.tunings import FOLDER, TuningIdentity, tuning_directories
-from qlrstudy.studies.definition import Cell
+from qlrstudy.studies.definition import Arm
 from qlrstudy.studies.expand import (
     Expansion,
     Point,
@@ -182,9 +182,9 @@ def lines(study: Expansion) -> list[CostLine]:
     costs = StepCosts(study.store)
     found: list[CostLine] = []
     seen: set[str] = set()
-    for cell in study.study.cells:
-        tuning = tuning_of(cell)
-        settings = known_settings(cell) or {}
+    for arm in study.study.arms:
+        tuning = tuning_of(arm)
+        settings = known_settings(arm) or {}
         if tuning is not None:
             search = Search(tuning, study.store, study.data_of(tuning.task))
             if search.place not in seen:
@@ -192,23 +192,23 @@ def lines(study: Expansion) -> list[CostLine]:
                 found.append(_trials(search, costs, study))
             settings = _found(search, study)
             if settings is None:
-                found.append(_once_tuned(cell, tuning, costs, study))
+                found.append(_once_tuned(arm, tuning, costs, study))
                 continue
-        found += [_point(point, costs, study) for point in points(cell, settings)]
+        found += [_point(point, costs, study) for point in points(arm, settings)]
     return found
 
 
 def _once_tuned(
-    cell: Cell, tuning: Tuning, costs: StepCosts, study: Expansion
+    arm: Arm, tuning: Tuning, costs: StepCosts, study: Expansion
 ) -> CostLine:
     """Repetitions of settings that are still to be found, by some at random."""
-    data = study.data_of(task_of(cell))
+    data = study.data_of(task_of(arm))
     some = [trial_run(tuning, trial) for trial in range(20)]
-    count = cell.repetitions * len(cell.points)
+    count = arm.repetitions * len(arm.points)
     each = (costs.run(run, data) for run in some)
     total = _sum(each, stands_for=count / len(some))
-    what = f"{len(cell.points)} settings, once tuned"
-    return CostLine(cell.task, cell.algorithm, what, count, count, total)
+    what = f"{len(arm.points)} settings, once tuned"
+    return CostLine(arm.task, arm.algorithm, what, count, count, total)
 
 
 def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
@@ -219,8 +219,8 @@ def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
     what = ", ".join(f"{k} {v:.4g}" for k, v in point.varied.items())
     if "batch_size" not in point.varied:
         what = f"batch {point.run.shape.size} {what}".strip()
-    cell = point.cell
-    return CostLine(cell.task, cell.algorithm, what, len(jobs), len(missing), total)
+    arm = point.arm
+    return CostLine(arm.task, arm.algorithm, what, len(jobs), len(missing), total)
 
 
 def _trials(search: Search, costs: StepCosts, study: Expansion) -> CostLine:

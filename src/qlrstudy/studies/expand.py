@@ -13,7 +13,7 @@ from qlrstudy.spec import Budget, Run, Task
 from qlrstudy.store import studies
 from qlrstudy.store.files import UnreadableError
 from qlrstudy.store.studies import StudyEntry
-from qlrstudy.studies.definition import Cell, Published, Settings, Study
+from qlrstudy.studies.definition import Arm, Published, Settings, Study
 from qlrstudy.studies.repetitions import ReadIdentity, repetitions
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.provenance import hyperparameters
@@ -24,15 +24,15 @@ from qlrstudy.tuning.space import Tuning
 
 
 class Point(NamedTuple):
-    """One point of a cell: what it varies, and its first run."""
+    """One point of an arm: what it varies, and its first run."""
 
-    cell: Cell
+    arm: Arm
     varied: Settings
     run: Run
 
     def jobs(self, data_of: ReadIdentity) -> list[Job]:
         """All its repetitions."""
-        return repetitions(self.run, self.cell.repetitions, data_of(self.run.task))
+        return repetitions(self.run, self.arm.repetitions, data_of(self.run.task))
 
     def entry(self, jobs: Iterable[Job]) -> StudyEntry:
         """What the store keeps of it, for those who read its runs."""
@@ -40,47 +40,47 @@ class Point(NamedTuple):
             task=self.run.task.name,
             scale=self.run.task.scale,
             algorithm=self.run.algorithm.name,
-            tuned=isinstance(self.cell.settings, Tuned),
+            tuned=isinstance(self.arm.settings, Tuned),
             point=dict(self.varied),
             hyperparameters=hyperparameters(self.run),
             runs=[job.place for job in jobs],
-            unseen=self.cell.unseen,
+            unseen=self.arm.unseen,
         )
 
 
-def points(cell: Cell, settings: Settings) -> Iterator[Point]:
-    """A cell's points with the settings that it is to have."""
-    task = task_of(cell)
-    algorithm = lookup("ALGORITHM", cell.algorithm, ALGORITHMS)
-    for varied in cell.points:
+def points(arm: Arm, settings: Settings) -> Iterator[Point]:
+    """An arm's points with the settings that it is to have."""
+    task = task_of(arm)
+    algorithm = lookup("ALGORITHM", arm.algorithm, ALGORITHMS)
+    for varied in arm.points:
         chosen = {**settings, **varied}
-        yield Point(cell, varied, run_with(task, algorithm, chosen, 0, cell.budget))
+        yield Point(arm, varied, run_with(task, algorithm, chosen, 0, arm.budget))
 
 
-def task_of(cell: Cell, scale: str | None = None) -> Task:
-    """A cell's task, at its scale unless another is given."""
-    scales = lookup("TASK", cell.task, TASKS)
-    return lookup(f"--scale for task {cell.task!r}", scale or cell.scale, scales)
+def task_of(arm: Arm, scale: str | None = None) -> Task:
+    """An arm's task, at its scale unless another is given."""
+    scales = lookup("TASK", arm.task, TASKS)
+    return lookup(f"--scale for task {arm.task!r}", scale or arm.scale, scales)
 
 
-def known_settings(cell: Cell) -> Settings | None:
-    """A cell's settings, where no tuning must find them first."""
-    if isinstance(cell.settings, Tuned):
+def known_settings(arm: Arm) -> Settings | None:
+    """An arm's settings, where no tuning must find them first."""
+    if isinstance(arm.settings, Tuned):
         return None
-    if isinstance(cell.settings, Published):
-        return paper.hyperparameters(task_of(cell), ALGORITHMS[cell.algorithm])
-    return cell.settings
+    if isinstance(arm.settings, Published):
+        return paper.hyperparameters(task_of(arm), ALGORITHMS[arm.algorithm])
+    return arm.settings
 
 
-def tuning_of(cell: Cell) -> Tuning | None:
-    """What must find a cell's settings; `None` where there is nothing to find."""
-    how = cell.settings
+def tuning_of(arm: Arm) -> Tuning | None:
+    """What must find an arm's settings; `None` where there is nothing to find."""
+    how = arm.settings
     if not isinstance(how, Tuned):
         return None
-    task, algorithm = task_of(cell, how.scale), ALGORITHMS[cell.algorithm]
+    task, algorithm = task_of(arm, how.scale), ALGORITHMS[arm.algorithm]
     if not (algorithm.search or task.batch_sizes or task.sequence_lengths):
         return None
-    budget: Budget = how.budget or cell.budget or task.budget
+    budget: Budget = how.budget or arm.budget or task.budget
     return Tuning(task, algorithm, how, budget)
 
 
@@ -103,23 +103,23 @@ class Expansion:
     def jobs(self) -> list[Job]:
         """All that can begin; the rest follows from it."""
         untuned: list[Point] = []
-        tuned: dict[str, list[Cell]] = {}
-        for cell in self.study.cells:
-            tuning = tuning_of(cell)
+        tuned: dict[str, list[Arm]] = {}
+        for arm in self.study.arms:
+            tuning = tuning_of(arm)
             if tuning is None:
-                untuned += points(cell, known_settings(cell) or {})
+                untuned += points(arm, known_settings(arm) or {})
                 continue
             search = Search(tuning, self.store, self.data_of(tuning.task))
             if search.place not in tuned:
                 tuned[search.place] = []
                 search.then = functools.partial(self._tuned, tuned[search.place])
                 self.searches.append(search)
-            tuned[search.place].append(cell)
+            tuned[search.place].append(arm)
         trials = [job for search in self.searches for job in search.jobs()]
         return trials + self._repetitions(untuned)
 
-    def _tuned(self, cells: Iterable[Cell], settings: Settings) -> list[Job]:
-        return self._repetitions([p for cell in cells for p in points(cell, settings)])
+    def _tuned(self, arms: Iterable[Arm], settings: Settings) -> list[Job]:
+        return self._repetitions([p for arm in arms for p in points(arm, settings)])
 
     def _repetitions(self, found: Iterable[Point]) -> list[Job]:
         jobs = [(point, point.jobs(self.data_of)) for point in found]

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Literal
 
 from qlrstudy.spec import Budget
-from qlrstudy.studies.definition import Cell, Study
+from qlrstudy.studies.definition import Arm, Study
 from qlrstudy.tasks import TASKS
 from qlrstudy.tuning.rule import Tuned
 
@@ -13,13 +13,13 @@ Scale = Literal["paper", "laptop", "smoke"]
 
 def at_scale(study: Study, scale: Scale) -> Study:
     """A study as the paper has it, for a laptop's hours, or for seconds of smoke."""
-    change = {"paper": lambda cell: cell, "laptop": _laptop, "smoke": _smoke}[scale]
-    return dataclasses.replace(study, cells=tuple(map(change, study.cells)))
+    change = {"paper": lambda arm: arm, "laptop": _laptop, "smoke": _smoke}[scale]
+    return dataclasses.replace(study, arms=tuple(map(change, study.arms)))
 
 
-def _laptop(cell: Cell) -> Cell:
+def _laptop(arm: Arm) -> Arm:
     """Smaller tasks, fewer samples and repetitions; ASHA counts epochs."""
-    settings = cell.settings
+    settings = arm.settings
     if isinstance(settings, Tuned):
         by_time = settings.budget is not None and settings.budget.unit == "seconds"
         settings = dataclasses.replace(
@@ -29,28 +29,28 @@ def _laptop(cell: Cell) -> Cell:
             seconds=min(settings.seconds, 60.0),
             budget=_at_most(settings.budget, 60.0),
         )
-    has_laptop = cell.scale == "paper" and "laptop" in TASKS[cell.task]
+    has_laptop = arm.scale == "paper" and "laptop" in TASKS[arm.task]
     return dataclasses.replace(
-        cell,
+        arm,
         settings=settings,
-        repetitions=min(cell.repetitions, 5),
-        budget=_at_most(cell.budget, 60.0),
-        scale="laptop" if has_laptop else cell.scale,
+        repetitions=min(arm.repetitions, 5),
+        budget=_at_most(arm.budget, 60.0),
+        scale="laptop" if has_laptop else arm.scale,
     )
 
 
-def _smoke(cell: Cell) -> Cell:
+def _smoke(arm: Arm) -> Arm:
     """A few steps of all that a study does."""
-    cell = _laptop(cell)
+    arm = _laptop(arm)
     few = Budget("steps", 8)
-    settings = cell.settings
+    settings = arm.settings
     if isinstance(settings, Tuned):
         settings = dataclasses.replace(
             settings, samples=4, resource="epochs", budget=few
         )
-    ends = cell.points if len(cell.points) < 3 else (cell.points[0], cell.points[-1])
+    ends = arm.points if len(arm.points) < 3 else (arm.points[0], arm.points[-1])
     return dataclasses.replace(
-        cell, settings=settings, points=ends, repetitions=2, budget=few
+        arm, settings=settings, points=ends, repetitions=2, budget=few
     )
 
 

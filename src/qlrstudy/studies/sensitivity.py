@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from qlrstudy.studies.definition import Cell, Settings, Study, Tuned, grid
+from qlrstudy.studies.definition import Arm, Settings, Study, Tuned, grid
 
 _BATCHES = grid(batch_size=(50, 100, 200, 400, 800, 1600, 3200))
 
@@ -12,8 +12,8 @@ def _powers(base: float, exponents: Iterable[float]) -> tuple[float, ...]:
 
 
 def _sweep(name: str, title: str, algorithm: str, points: tuple[Settings, ...]):
-    cell = Cell("fashion-mnist", algorithm, Tuned(), points)
-    return Study(f"sensitivity-{name}", title, (cell,))
+    arm = Arm("fashion-mnist", algorithm, Tuned(), points)
+    return Study(f"sensitivity-{name}", title, (arm,))
 
 
 _DAMPINGS = grid(damping=_powers(10, (i / 2 for i in range(-16, 1))))
