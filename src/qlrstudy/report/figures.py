@@ -25,7 +25,7 @@ _LETTER, _GAP = 6.5, 8
 _MARK, _POINT = 3.2, 5.0
 _MUTED = "#bbbbbb"
 # Of pixels of a PNG to those of the figure.
-_ENLARGED = 1.6
+_ENLARGED = 1.3
 
 
 class _Frame(NamedTuple):
