@@ -100,7 +100,7 @@ ON_FOUR_DEVICES = """
 def test_batches_cut_over_devices_make_the_step_of_one():
     kinds = ("alone", "pmap", "checked", "unchecked")
     code = f"KINDS = {kinds!r}\n" + textwrap.dedent(ON_FOUR_DEVICES)
-    flags = "--xla_force_host_platform_device_count=4"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
