@@ -38,6 +38,8 @@ class Place(NamedTuple):
 
 Setting = tuple[tuple[str, float], ...]
 Shape = Setting
+# A function without data is its own batch, of which nothing is to be said.
+ONE_EXAMPLE: Shape = (("batch_size", 1),)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -98,9 +100,14 @@ class Section(NamedTuple):
     @property
     def title(self) -> str:
         """Of the section."""
-        scale = [] if self.place.scale == "paper" else [f"{self.place.scale} scale"]
-        shape = [shape_words(self.common_shape)] if self.common_shape else []
-        return ", ".join([self.task_title, str(self.place.budget), *scale, *shape])
+        where = [
+            self.task_title,
+            str(self.place.budget),
+            *scale_words(self.place.scale),
+        ]
+        if self.common_shape and self.common_shape != ONE_EXAMPLE:
+            where.append(shape_words(self.common_shape))
+        return ", ".join(where)
 
     @property
     def common_shape(self) -> Shape | None:
@@ -197,6 +204,13 @@ def command(group: Group) -> str:
         return " ".join([*words, f"--seed {seeds[0]}"])
     loop = " ".join(map(str, seeds))
     return f'for seed in {loop}; do {" ".join(words)} --seed "$seed"; done'
+
+
+def scale_words(scale: str) -> list[str]:
+    """What is to be said of a task's scale, if anything."""
+    if scale == "paper":
+        return []
+    return ["from the paper's start" if scale == "shown" else f"{scale} scale"]
 
 
 def shape_words(shape: Shape) -> str:

@@ -26,6 +26,7 @@ from qlrstudy.report.groups import (
     by_algorithm,
     chosen,
     final_loss,
+    scale_words,
     shape_words,
 )
 from qlrstudy.report.load import StoredRun
@@ -79,9 +80,9 @@ class Cell(NamedTuple):
     @property
     def title(self) -> str:
         """In words."""
-        scale = "" if self.place.scale == "paper" else f", {self.place.scale} scale"
         task = next(iter(self.methods.values())).group.runs[0].titles[0]
-        return f"{task}{scale}, {self.place.budget}, {shape_words(self.shape)}"
+        where = [task, *scale_words(self.place.scale), str(self.place.budget)]
+        return ", ".join([*where, shape_words(self.shape)])
 
 
 def cells(found: Sequence[Group]) -> list[Cell]:
