@@ -70,13 +70,11 @@ def norms(tensors: list[Tensor]) -> Tensor:
     (few,) = _joined_alike(tensors)
     if not few:
         return torch.zeros(2)
-    sums, lengths = [
-        torch.stack(
-            [norm.to(few[0].device) for norm in torch._foreach_norm(few, order)]
-        )
-        for order in (1, 2)
-    ]
-    return torch.stack([wide(sums).sum(), wide(lengths).square().sum()])
+    magnitudes = torch.stack(
+        [norm.to(few[0].device) for norm in torch._foreach_norm(few, 1)]
+    )
+    squares = inner_product(few, few).to(few[0].device)
+    return torch.stack([wide(magnitudes).sum(), wide(squares)])
 
 
 def _joined_alike(*lists: list[Tensor]) -> list[list[Tensor]]:
