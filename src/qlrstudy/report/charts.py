@@ -35,7 +35,7 @@ _MARKS = 6
 # Lines of a sweep fade to this from the first to the last.
 _FAINTEST = 0.35
 # The valley of the paper's figure; nothing else in the study has two parameters.
-_VALLEY = "rosenbrock"
+_VALLEY, _SIDES = "rosenbrock", (-2.0, 2.0)
 
 Values = np.ndarray
 Curves = Mapping[Group, Curve | None]
@@ -145,6 +145,7 @@ def section_charts(
             yield curve_chart(name, part.title, card, series, names, printed)
     family = [group for group in groups if group.algorithm in ABLATIONS]
     if len(family) > 1 and whole:
+        family += [group for group in groups if group.algorithm == profiles.TUNED]
         names = ("test_loss", "training_loss")
         series = tuple(_curves(family, evaluations, names))
         title = f"Ablations: {part.title}"
@@ -388,7 +389,7 @@ def _paths(part: Section) -> Iterator[Chart]:
             f"{part.title}: the first seed of each",
             "Path over the valley",
             "path",
-            (Axis("x", "x", least=-2.0, most=2.0, fixed=True),),
+            (Axis("x", "x", least=_SIDES[0], most=_SIDES[1], fixed=True),),
             (Axis("y", "y", least=-1.6, most=3.2, fixed=True),),
             series,
             tuple(_valley()),
@@ -398,10 +399,13 @@ def _paths(part: Section) -> Iterator[Chart]:
 def _valley() -> Iterator[Values]:
     r"""Where $(1 - x)^2 + 100 (y - x^2)^2$ has some heights, and a cross at its end."""
     for height in np.geomspace(0.1, 3000, 12):
-        x = 1 + np.sqrt(height) * np.cos(np.linspace(0, 2 * np.pi, 200))
+        left, right = np.clip(1 + np.sqrt(height) * np.array([-1, 1]), *_SIDES)
+        # Closer where a line turns back.
+        share = (1 - np.cos(np.linspace(0, np.pi, 100))) / 2
+        x = left + share * (right - left)
         half = np.sqrt(np.maximum(height - (1 - x) ** 2, 0.0)) / 10
-        half[100:] *= -1
         yield np.stack([x, x**2 + half], axis=1)
+        yield np.stack([x, x**2 - half], axis=1)
     yield np.array([[0.94, 1.0], [1.06, 1.0]])
     yield np.array([[1.0, 0.94], [1.0, 1.06]])
 
