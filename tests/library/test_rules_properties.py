@@ -139,6 +139,16 @@ NAMES = {
 }
 
 
+@contextlib.contextmanager
+def in_precision(kind, precision):
+    """JAX has 64 bits only if asked for."""
+    jax.config.update("jax_enable_x64", "JAX" in kind and precision is np.float64)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
 def numbers(kind, name, argument):
     """What an argument may be: odd, tiny, or any number the kind can hold."""
     precision = KINDS[kind][1]
@@ -179,8 +189,7 @@ def precision_of(found):
 def test_a_rule_says_what_plain_if_and_else_say(name, kind, data):
     make, precision = KINDS[kind]
     values = [data.draw(numbers(kind, name, argument)) for argument in NAMES[name]]
-    x64 = jax.enable_x64(precision is np.float64)
-    with x64 if "JAX" in kind else contextlib.nullcontext(), np.errstate(all="ignore"):
+    with in_precision(kind, precision), np.errstate(all="ignore"):
         expected = ORACLES[name][0](*[seen_by(kind, value) for value in values])
         found = getattr(rules, name)(*[make(value) for value in values])
         if name == "is_finite":
