@@ -139,7 +139,7 @@ class TorchSoak:
         file = io.BytesIO()
         torch.save([self._model.state_dict(), self._optimiser.state_dict()], file)
         file.seek(0)
-        saved = torch.load(file)
+        saved = torch.load(file, weights_only=True)
         self._model = self._network()
         self._model.load_state_dict(saved[0])
         self._optimiser = in_torch.AdamQLR(self._model.parameters())

@@ -91,7 +91,7 @@ def test_a_checkpoint_goes_on_where_it_stopped(dtype):
     file = io.BytesIO()
     torch.save({"model": model.state_dict(), "rule": optimiser.state_dict()}, file)
     file.seek(0)
-    saved = torch.load(file)  # weights_only: plain numbers and tensors alone
+    saved = torch.load(file, weights_only=True)  # plain numbers and tensors alone
     other = small_net().to(dtype)
     other.load_state_dict(saved["model"])
     again = AdamQLR(other.parameters(), rule=SMALL)

@@ -156,6 +156,9 @@ def direction_of(
         for copy, grad, state in zip(copies, grads, states, strict=True):
             # Some change gradients in place, of which the slope is still to be taken.
             copy.grad = grad.clone()
+            # Some have their memory as soon as they are made.
+            for name, value in inner.state[copy].items():
+                state.setdefault(name, value)
             inner.state[copy] = state
         inner.step()
         kept = inner.param_groups[0].items()
