@@ -293,7 +293,6 @@ class QLR(torch.optim.Optimizer):
             self.zero_grad()
         else:
             slope = slope * stretch
-
         looked, look = sound and due, Look(torch.full_like(slope, torch.nan))
         direction = bundles.apart(along) if looked else []
         batch = None if self.rule.budget is None else point.batch()
@@ -311,9 +310,7 @@ class QLR(torch.optim.Optimizer):
             batch=batch,
         )
         proposal = method.propose(self.rule, remembered, measured, lr)
-        trial = look.trial
-        if trial is None and looked and self.rule.damping is not None:
-            trial = _tried(point, direction, proposal)
+        trial = _trial(self.rule, look, point, direction, proposal)
         judged = method.judge(self.rule, remembered, measured, proposal, trial)
         learnt, self._info = judged
         if sound:
@@ -440,8 +437,12 @@ class QLR(torch.optim.Optimizer):
         return groups.directions(self.direction, bundles, weights, updates)
 
 
-def _tried(point: Point, direction: list[Tensor], proposal: Proposal) -> Trial:
-    """The loss where the step would end."""
+def _trial(
+    rule: Rule, look: Look, point: Point, direction: list[Tensor], proposal: Proposal
+) -> Trial | None:
+    """The loss at a distance, as the look saw it, or else where the step would end."""
+    if look.trial is not None or not direction or rule.damping is None:
+        return look.trial
     outputs = point.outputs_at(direction, proposal.step_size)
     (loss,) = point.means(point.loss_sums(outputs))
     return Trial(proposal.step_size, loss - point.loss)
