@@ -61,6 +61,7 @@ docs: .venv/installed ## build the site, with every link checked: site/index.htm
 # These versions get all of the library's tests but the slow ones, far more than `quick` has:
 # whether a version works shows in what compiles and trains. They need these packages.
 TESTERS := pytest pytest-xdist hypothesis
+STUDY_TESTERS := playwright 'ray[tune]'
 
 oldest: ## the library's tests with the oldest versions that it declares
 	$(PYTHON) -m venv --clear .venv-oldest
@@ -72,7 +73,7 @@ oldest: ## the library's tests with the oldest versions that it declares
 newest: ## the tests with the newest JAX, optax and torch, and so without K-FAC
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --upgrade \
-		--editable '.[jax,torch,study]' $(TESTERS)
+		--editable '.[jax,torch,study]' $(TESTERS) $(STUDY_TESTERS)
 	.venv-newest/bin/python -m pytest -m 'not slow' tests/library tests/study
 
 dist: ## wheel and sdist, checked, and each extra tried in a fresh environment
