@@ -20,7 +20,7 @@ from adamqlr.jax import (
     sgd_qlr,
     train_step,
 )
-from adamqlr.jax.scalars import slope_and_square
+from adamqlr.jax.scalars import slope_and_square, squares_are_finite
 from cases import (
     CASES,
     double,
@@ -313,3 +313,12 @@ def test_a_gradient_without_a_finite_square_leaves_no_trace(bad):
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(updates))
     jax.tree.map(np.testing.assert_array_equal, new.base, state.base)
     jax.tree.map(np.testing.assert_array_equal, new.average, state.average)
+
+
+@pytest.mark.parametrize("number, fits", [(1e18, True), (1e20, False)])
+def test_a_square_is_too_large_by_the_precision_that_it_is_of(number, fits):
+    assert bool(squares_are_finite([jnp.array([0.0, -number])])) is fits
+
+
+def test_double_precision_has_room_for_larger_squares(x64):
+    assert squares_are_finite([jnp.array([0.0, 1e100])])

@@ -45,8 +45,9 @@ def slope_and_square(grad: PyTree, direction: PyTree) -> tuple[Array, Array]:
 def squares_are_finite(tree: PyTree) -> Bool[Array, ""]:
     """Whether each number of a tree has a square: none is NaN, infinite or too large.
 
-    The squares themselves, as the least and the largest show it, are not computed.
+    The least and the largest show it, so that no others are squared.
     """
+    dtype = scalar_dtype(tree)
     leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.size]
-    ends = [end.astype(jnp.float32) for x in leaves for end in (jnp.min(x), jnp.max(x))]
+    ends = [end.astype(dtype) for x in leaves for end in (jnp.min(x), jnp.max(x))]
     return jnp.isfinite(jnp.stack(ends) ** 2).all()
