@@ -254,7 +254,8 @@ def test_rosenbrock_has_its_path(open_page):
     page = open_page("small", "rosenbrock-shown-20-steps")
     valley = page.locator("section.card", has_text="Path over the valley")
     expect(valley.locator("path.curve")).to_have_count(1)
-    expect(valley.locator("path.behind")).to_have_count(14)
+    # both sides of twelve heights, and a cross at the minimum
+    expect(valley.locator("path.behind")).to_have_count(2 * 12 + 2)
 
 
 def test_light_and_dark(open_page):
