@@ -61,7 +61,7 @@ docs: .venv/installed ## build the site, with every link checked: site/index.htm
 # These versions get all of the library's tests but the slow ones, far more than `quick` has:
 # whether a version works shows in what compiles and trains. They need these packages.
 TESTERS := pytest pytest-xdist hypothesis
-STUDY_TESTERS := playwright 'ray[tune]'
+STUDY_TESTERS := oxlint playwright 'ray[tune]'
 
 oldest: ## the library's tests with the oldest versions that it declares
 	$(PYTHON) -m venv --clear .venv-oldest
