@@ -4,8 +4,8 @@ A *task* says what is learnt (data, model, likelihood, budget), an *algorithm* s
 (a step, and the space its settings are searched in). Neither knows the other, nor how
 a run is timed, evaluated or stored. A task at another scale is another `Task` value.
 
-The store and the report speak of these too, so no learning framework is loaded here:
-its names stand in annotations alone.
+The store and the report speak of these too, so neither NumPy nor a learning framework
+is loaded here: their names stand in annotations alone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from jaxtyping import Array, Float, Int, PRNGKeyArray
 
     from adamqlr.jax import Curvature, Likelihood
