@@ -183,7 +183,8 @@ class Autoencoder(nn.Module):
 def autoencoder(make: Make, steps: int = 1500) -> float:
     """Digits of 8x8 pixels."""
     model = Autoencoder()
-    images = torch.tensor(load_digits().data / 16, dtype=torch.float32)  # type: ignore[union-attr]
+    pixels, _ = load_digits(return_X_y=True)
+    images = torch.tensor(pixels / 16, dtype=torch.float32)
     optimizer = make(model)
     for _ in range(steps):
         x = images[torch.randint(1500, (64,))]

@@ -38,8 +38,6 @@ class Place(NamedTuple):
 
 Setting = tuple[tuple[str, float], ...]
 Shape = Setting
-# A function without data is its own batch, of which nothing is to be said.
-ONE_EXAMPLE: Shape = (("batch_size", 1),)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,14 +98,9 @@ class Section(NamedTuple):
     @property
     def title(self) -> str:
         """Of the section."""
-        where = [
-            self.task_title,
-            str(self.place.budget),
-            *scale_words(self.place.scale),
-        ]
-        if self.common_shape and self.common_shape != ONE_EXAMPLE:
-            where.append(shape_words(self.common_shape))
-        return ", ".join(where)
+        scale = scale_words(self.place.scale)
+        shape = [shape_words(self.common_shape)] if self.common_shape else []
+        return ", ".join([self.task_title, str(self.place.budget), *scale, *shape])
 
     @property
     def common_shape(self) -> Shape | None:
