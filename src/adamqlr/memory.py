@@ -1,5 +1,6 @@
 """What the method remembers from one step to the next, and how it takes a batch in."""
 
+import math
 from typing import NamedTuple
 
 from adamqlr import rules
@@ -99,6 +100,21 @@ def _scale(loss: Scalar, batch: Batch) -> Scale | None:
     if scale is None:
         return Scale(0 * loss, 0 * loss + 1, height)
     return scale._replace(error=where(scale.error == 0, height, scale.error))
+
+
+def nats_left(memory: Memory, batch: Batch) -> Scalar:
+    """Running mean of the nats that losses are above the least that targets allow.
+
+    Infinite where nobody can tell: the least is not known, or the loss has a scale of
+    its own, as a squared error does, whose height says nothing of what can be learnt.
+    """
+    if batch.least is None:
+        return math.inf
+    left = USUAL_NATS * memory.error
+    if batch.scale is None:
+        return left
+    nat = where(memory.variance == 0, 1, memory.variance)
+    return where(batch.scale.error == 0, left / nat, math.inf)
 
 
 def with_norm(memory: Memory, square_norm: Scalar) -> tuple[Memory, Scalar]:

@@ -13,6 +13,7 @@ from adamqlr import rules
 from adamqlr.measurements import Batch, Measurement, Trial
 from adamqlr.memory import (
     Memory,
+    nats_left,
     with_batch,
     with_curvature,
     with_norm,
@@ -24,6 +25,11 @@ from adamqlr.settings import Average, Rule
 
 # Curvatures change most at the start: that many steps all look.
 FIRST_LOOKS = 8
+
+# How many times as far as the model's minimum a step goes that nothing else cuts. Where
+# gradients have little noise, the minimum along a direction that is mostly momentum is
+# a greedy place to stop: the next steps pay for it. Above 2 the model would climb.
+BEYOND_MINIMUM = 1.5
 
 # How many times as far as anybody has looked or gone a step may go.
 BEYOND_LOOK = 10.0
@@ -140,10 +146,13 @@ def propose(
     step_size = rule.rescale * rules.step_size(slope, bend)
     limit = int(Limit.MODEL)
     if batch is not None and rule.budget is not None:
+        step_size = BEYOND_MINIMUM * step_size
         budget, seen = rule.budget, rule.budget.seen + memory.examples
         allowed = rules.kl_allowance(
             budget.nats, batch.examples, budget.power, seen, budget.decay
         )
+        most = rules.late_allowance(nats_left(memory, batch))
+        allowed = where(most < allowed, most, allowed)
         # What a step like this one would move the predictions by, as directions go.
         memory, usual = with_norm(memory, measured.square_norm)
         divergence = rules.kl_divergence(step_size, curvature * usual)

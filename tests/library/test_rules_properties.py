@@ -29,7 +29,7 @@ ODD = [0.0, -0.0, 1.0, 0.5, 2.0, 0.25, 0.75, math.inf, -math.inf, math.nan]
 # XLA reads denormals as zero: beside them it gets numbers whose products are none.
 TINY = [1e-40, -1e-40, 1e-310]
 # But not in these, whose powers and roots it takes of the denormals themselves.
-POWERS = ("excess", "kl_allowance")
+POWERS = ("excess", "kl_allowance", "late_allowance")
 
 
 def divided(a, b):
@@ -117,6 +117,7 @@ ORACLES = {
         lambda nats, size, r, n, p: divided(nats * size**r, n**p),
         "nats examples power seen decay",
     ),
+    "late_allowance": (lambda nats: 0.06 * nats * nats**0.5, "nats"),
     "excess": (excess, "divergence allowed"),
     "shortened": (lambda a, over: a / over if over > 1 else a, ""),
     "predicted_change": (lambda a, slope, bend: -a * slope + a * a * bend / 2, ""),

@@ -112,10 +112,11 @@ def test_with_a_budget_every_step_goes_forward():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
     for orientation in (1.0, -1.0):  # of directions that point uphill, and downhill
         memory, info = judged(rule, measured(slope=2 * orientation, batch=batch()))
-        assert info.step_size == orientation / 2
+        assert info.step_size == step.BEYOND_MINIMUM * orientation / 2
         against = measured(slope=-1 * orientation, batch=batch())
         info = judged(rule, against, memory=memory)[1]
-        assert info.step_size == orientation / 4 and info.limit == Limit.MODEL
+        assert info.step_size == step.BEYOND_MINIMUM * orientation / 4
+        assert info.limit == Limit.MODEL
 
 
 def test_a_budget_is_spent_on_directions_of_the_usual_length():
@@ -159,16 +160,16 @@ def test_a_step_goes_ten_times_as_far_as_somebody_looked():
 def test_a_step_is_no_longer_than_steps_usually_are():
     """A curvature that vanishes does not stretch directions that shrink for it."""
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9), curvature_decay=0.0)
-    memory, few = begin(rule), batch()
+    memory, few, usual = begin(rule), batch(), step.BEYOND_MINIMUM * 0.5
     for _ in range(step.FIRST_LOOKS):
         memory, info = judged(rule, measured(batch=few), memory=memory)
-        assert info.step_size == 0.5 and info.limit == Limit.MODEL
-    assert memory.step_size == pytest.approx(0.5)
+        assert info.step_size == usual and info.limit == Limit.MODEL
+    assert memory.step_size == pytest.approx(usual)
     flat = measured(curvature=4e-9, batch=few)
     after, info = judged(rule, flat, memory=memory)
-    assert info.step_size == pytest.approx(step.UNUSUAL_STEP * 0.5)
+    assert info.step_size == pytest.approx(step.UNUSUAL_STEP * usual)
     assert info.limit == Limit.USUAL
-    mean = 0.5 + (info.step_size - 0.5) / (step.FIRST_LOOKS + 1)
+    mean = usual + (info.step_size - usual) / (step.FIRST_LOOKS + 1)
     assert after.step_size == pytest.approx(mean)
     # What a schedule shortens says nothing about how long steps usually are.
     half = step.propose(rule, memory, flat, 0.5)
@@ -177,6 +178,24 @@ def test_a_step_is_no_longer_than_steps_usually_are():
     # Nor does a step of zero.
     none = measured(slope=0.0, batch=batch())
     assert judged(rule, none, memory=memory)[0].step_size == memory.step_size
+
+
+def test_the_less_is_left_to_learn_the_less_a_step_may_move_predictions():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
+    for left in (0.01, 0.04):
+        for nat in (1.0, 0.1):  # a loss in nats, and a mean of ten such
+            scale = None if nat == 1 else Scale(0.0, nat, 0.0)
+            known = measured(loss=1 + nat * left, batch=batch(scale=scale, least=1.0))
+            info = judged(rule, known)[1]
+            assert info.kl_divergence == pytest.approx(0.06 * left**1.5)
+            assert info.limit == Limit.KL_BUDGET
+
+
+def test_a_squared_error_does_not_tell_what_is_left_to_learn():
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
+    fits = batch(scale=Scale(0.0, 1.0, 1e-6), least=0.0)
+    info = judged(rule, measured(loss=5e-7, batch=fits))[1]
+    assert info.limit == Limit.MODEL
 
 
 def test_before_a_first_step_a_probe_looks_where_the_loss_is_lower_by_a_hundredth():

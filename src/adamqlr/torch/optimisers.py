@@ -12,7 +12,8 @@ class AdamQLR(QLR):
     r"""Adam's direction, at the length that a quadratic model asks for.
 
     $$d = (b_1 \hat m + (1 - b_1)\, \hat g) / (\sqrt{\hat v} + \epsilon), \qquad
-      \theta \gets \theta - \alpha d, \qquad \alpha \le \frac{|g^\top d|}{d^\top C d}$$
+      \theta \gets \theta - \alpha d, \qquad
+      \alpha \le \frac32\, \frac{|g^\top d|}{d^\top C d}$$
 
     The defaults want no tuning at any batch size; `Rule` says why. `PaperAdamQLR` is
     the paper's own.
