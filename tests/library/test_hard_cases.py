@@ -84,17 +84,14 @@ def assert_rare_classes_are_learnt(problems, ours, adam):
         assert max(run.params, run.average) < 2 * other.params
 
 
-# One batch in fifty has the rare class: the worst of five seeds ends at 1.90 times
-# Adam's loss, which another machine's rounding may take above 2.
-RAREST = pytest.mark.xfail(reason="batches of four with 0.5 % of a class")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize(
     "batch, shares",
     [
-        pytest.param(4, [0.005], marks=RAREST),
+        # One batch in fifty has the rare class: the worst of five seeds ends at 1.7
+        # times Adam's loss.
+        (4, [0.005]),
         (4, [0.01, 0.05, 0.2, 0.5]),
         *[(batch, [0.005, 0.01, 0.05, 0.2, 0.5]) for batch in (32, 512)],
     ],
