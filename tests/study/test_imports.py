@@ -86,12 +86,21 @@ _READERS = [
 ]
 
 
-def test_what_reads_a_store_loads_no_framework():
-    program = f"import sys, {', '.join(_READERS)}; print(*sys.modules)"
+def _loaded_with(*modules: str) -> set[str]:
+    """All that a Python has loaded after these."""
+    program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert not FRAMEWORKS & set(done.stdout.split())
+    return set(done.stdout.split())
+
+
+def test_what_reads_a_store_loads_no_framework():
+    assert not FRAMEWORKS & _loaded_with(*_READERS)
+
+
+def test_what_counts_runs_loads_no_numpy():
+    assert not {"numpy", "pyarrow"} & _loaded_with("qlrstudy.cli.status")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

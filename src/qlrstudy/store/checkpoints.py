@@ -1,15 +1,18 @@
 """Where to take a run up again: its state, and how much of its files counts."""
 
+from __future__ import annotations
+
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from qlrstudy.store import files
 from qlrstudy.store.files import BROKEN, DamagedError, Extent
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Checkpoint(NamedTuple):
@@ -23,6 +26,8 @@ class Checkpoint(NamedTuple):
 
 def write(path: Path, checkpoint: Checkpoint, extents: Sequence[Extent]) -> None:
     """Replace a checkpoint, with the extents of what else the run has written."""
+    import numpy as np
+
     leaves = {f"leaf_{i:04}": leaf for i, leaf in enumerate(checkpoint.leaves)}
     with files.replacing(path) as file:
         np.savez(
@@ -41,6 +46,8 @@ def read(path: Path) -> tuple[Checkpoint, list[Extent]]:
     Raises:
         DamagedError: it cannot be read.
     """
+    import numpy as np
+
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             names = sorted(name for name in file.files if name.startswith("leaf_"))

@@ -1,16 +1,16 @@
 """What a run writes while it goes: evaluations, positions and steps, by lines or rows.
 
 Of each file the run's directory has, and `runs` says which of them are there when.
+NumPy and pyarrow are loaded by those who ask for steps: who counts runs needs neither.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from qlrstudy.spec import Record, StepReport
 from qlrstudy.store import documents, files
@@ -18,9 +18,12 @@ from qlrstudy.store.documents import Lines
 from qlrstudy.store.files import BROKEN, DamagedError
 from qlrstudy.store.manifest import Count, Number
 
+if TYPE_CHECKING:
+    import numpy as np
+
 # The accuracy is in the evaluations alone: so it was before there was one.
 STEP_FIELDS = ("loss", "step_size", "damping", "reduction_ratio")
-_ROW = np.dtype([(name, "<f4") for name in STEP_FIELDS])
+_ROW = [(name, "<f4") for name in STEP_FIELDS]
 _RecordLine = msgspec.defstruct(
     "_RecordLine",
     [
@@ -76,6 +79,8 @@ class History:
 
     def append_steps(self, reports: StepReport) -> None:
         """Add what a stretch of steps said of itself."""
+        import numpy as np
+
         rows = np.empty(len(reports.loss), _ROW)
         for name in STEP_FIELDS:
             rows[name] = getattr(reports, name)
@@ -103,6 +108,10 @@ class History:
 
     def steps(self) -> StepReport:
         """What each step said of itself."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         parquet, raw = self.path / "steps.parquet", self.path / "steps.f32"
         if parquet.exists():
             try:
@@ -111,9 +120,8 @@ class History:
             except (*BROKEN, pa.ArrowException) as error:
                 raise DamagedError(parquet, f"cannot be read ({error})") from error
             return _step_report(columns)
-        content = files.content(raw) or b""
-        whole = len(content) // _ROW.itemsize * _ROW.itemsize
-        rows = np.frombuffer(content[:whole], _ROW)
+        content, size = files.content(raw) or b"", np.dtype(_ROW).itemsize
+        rows = np.frombuffer(content[: len(content) // size * size], _ROW)
         return _step_report([rows[name] for name in STEP_FIELDS])
 
     def some_steps(self, most: int) -> SomeSteps:
@@ -121,6 +129,8 @@ class History:
 
         The first and the last are among them, and the last with a finite loss.
         """
+        import numpy as np
+
         lines = documents.read_lines(self.path / "steps.jsonl", _StepLine).values
         if lines:
             numbers = np.array([line.step for line in lines])
@@ -140,6 +150,8 @@ class History:
 
 
 def _step_report(columns: Sequence[np.ndarray]) -> StepReport:
+    import numpy as np
+
     return StepReport(*columns)._replace(accuracy=np.full(len(columns[0]), np.nan))
 
 

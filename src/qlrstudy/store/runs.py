@@ -17,16 +17,16 @@ A run's name comes from its settings, so the same command finds the same directo
 no two writers need to agree on anything.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from qlrstudy.spec import Record
 from qlrstudy.store import checkpoints, documents, files
@@ -34,6 +34,9 @@ from qlrstudy.store.checkpoints import Checkpoint
 from qlrstudy.store.files import DamagedError, UnreadableError
 from qlrstudy.store.history import STEP_FIELDS, History, number
 from qlrstudy.store.manifest import Identity, Manifest, Number, Status, digest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # What only grows; a run is taken up again with as much of each as at its checkpoint.
 _GROWING = ("records.jsonl", "positions.jsonl", "steps.f32")
@@ -167,6 +170,8 @@ class RunDirectory(History):
 
     def close(self, manifest: Manifest) -> None:
         """End the run: columns for analysis, the last manifest, nothing left over."""
+        import pyarrow as pa
+
         rows = pa.Table.from_pylist([record._asdict() for record in self.records()])
         self._write_table("evaluations.parquet", rows)
         steps = self.steps()
@@ -206,6 +211,8 @@ class RunDirectory(History):
                 path.unlink(missing_ok=True)
 
     def _write_table(self, name: str, table: pa.Table) -> None:
+        import pyarrow.parquet as pq
+
         with files.replacing(self.path / name) as file:
             pq.write_table(table, file, compression="zstd")
 
