@@ -245,11 +245,29 @@ def test_the_slope_is_that_of_the_loss_if_the_loop_clips():
     assert_same(found, objective_steps(network(), clip=clip), rel=1e-5)
 
 
-def test_gradients_changed_by_more_than_a_factor_are_refused_with_the_cure():
+def test_the_optimiser_s_clip_sees_the_gradient_of_the_mean():
+    model, criterion = network(), nn.CrossEntropyLoss(reduction="sum")
+    clip = lambda params: nn.utils.clip_grad_value_(params, 0.01)
+    backward = lambda: criterion(model(X), Y).backward()
+    found = watched_steps(model, criterion, backward, clip=clip)
+    assert_same(found, objective_steps(network(), clip=clip), rel=1e-7)
+
+
+def clip_by_hand(params):
+    """As older code does it, without the tensors' noticing."""
+    for param in params:
+        param.grad.data.clamp_(-0.01, 0.01)
+
+
+CLIPS = [lambda params: nn.utils.clip_grad_value_(params, 0.01), clip_by_hand]
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_gradients_changed_by_more_than_a_factor_are_refused_with_the_cure(clip):
     model = network()
     optimiser = AdamQLR(model.parameters()).watch(model, Categorical())
     functional.cross_entropy(model(X), Y).backward()
-    nn.utils.clip_grad_value_(model.parameters(), 0.01)
+    clip(model.parameters())
     with pytest.raises(RuntimeError, match="clip=lambda params"):
         optimiser.step()
 

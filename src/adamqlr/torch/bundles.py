@@ -172,11 +172,17 @@ class Bundles:
                 parts[place] = part
         return parts
 
-    def write(self, joined: list[Tensor]) -> None:
-        """Give the parameters what one tensor for each bundle holds."""
+    def write(self, joined: list[Tensor], tensors: list[Tensor]) -> None:
+        """Give tensors like the parameters what one for each bundle holds.
+
+        Args:
+            joined: what `joined` made of the tensors, changed since.
+            tensors: to be written to.
+        """
         for bundle, tensor in zip(self.members, joined, strict=True):
             if len(bundle.params) > 1:  # One alone has it already.
-                torch._foreach_copy_(bundle.params, bundle.apart(tensor))
+                own = [tensors[place] for place in bundle.places]
+                torch._foreach_copy_(own, bundle.apart(tensor))
 
     def publish(self) -> None:
         """Show what is remembered in each parameter's own state."""

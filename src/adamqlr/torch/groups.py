@@ -18,25 +18,33 @@ from adamqlr.torch.directions import Direction
 Hook = Callable[[list[Tensor]], Any]
 
 
-def updates(
-    bundles: Bundles, weights: list[Tensor], clip: Hook | None
-) -> tuple[list[Tensor], list[Tensor]]:
-    """The raw gradients, and what the direction is made of: clipped, with `l2`."""
-    params = bundles.params
-    grads = [param.grad for param in params if param.grad is not None]
+def gradients(bundles: Bundles) -> list[Tensor]:
+    """The parameters' gradients."""
+    grads = _own(bundles)
     if any(grad.is_sparse for grad in grads):
         raise ValueError("sparse gradients are not supported: use sparse=False")
-    raw = updates = bundles.joined(grads)
+    return bundles.joined(grads)
+
+
+def updates(
+    bundles: Bundles, weights: list[Tensor], grads: list[Tensor], clip: Hook | None
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The raw gradients, and what the direction is made of: clipped, with `l2`."""
+    raw = updates = grads
     if clip is not None:
-        raw = [grad.clone() for grad in raw]
-        clip(params)
-        clipped = [param.grad for param in params if param.grad is not None]
-        updates = bundles.joined(clipped)
+        raw = [grad.clone() for grad in grads]
+        bundles.write(grads, _own(bundles))
+        clip(bundles.params)
+        updates = bundles.joined(_own(bundles))
     for group, own in bundles.by_group:
         if group["l2"] != 0:
             added = torch._foreach_add(updates[own], weights[own], alpha=group["l2"])
             updates = [*updates[: own.start], *added, *updates[own.stop :]]
     return raw, updates
+
+
+def _own(bundles: Bundles) -> list[Tensor]:
+    return [param.grad for param in bundles.params if param.grad is not None]
 
 
 def directions(

@@ -38,7 +38,7 @@ from adamqlr.torch.groups import Hook
 from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.passes import Doubts
 from adamqlr.torch.point import Point, bare, gradient
-from adamqlr.torch.recording import Recorder
+from adamqlr.torch.recording import Recorder, Taken
 from adamqlr.torch.replay import move
 from adamqlr.torch.scalars import inner_product, norms, placed, scalar_dtype
 from adamqlr.torch.sharding import (
@@ -254,26 +254,26 @@ class QLR(torch.optim.Optimizer):
         refuse_scaled_gradients(self)
         if closure is None and self._is_asked_for_states():
             return self._begin_states()
-        taken = self._taken(closure)
+        point, taken = self._taken(closure)
         with self._unrecorded():
-            return self._stepped(*taken)
+            return self._stepped(point, taken)
 
-    def _stepped(
-        self, point: Point, stretch: Tensor | None, doubts: Tensor | None
-    ) -> Tensor:
+    def _stepped(self, point: Point, taken: Taken | None) -> Tensor:
         """Make a step from where the gradient was taken.
 
         Args:
             point: where that was.
-            stretch: of gradients that the loop has taken, and clipped perhaps: what
-                makes their slope that of the loss.
-            doubts: about such gradients, the `Doubts` that there are.
+            taken: what is known of gradients that the loop has taken.
         """
         self._meet(point)
         params, remembered = point.params, memory.recall(self.param_groups, point.home)
         bundles = self._bundled(params)
         weights = bundles.joined(params)
-        grads, updates = groups.updates(bundles, weights, self.clip)
+        grads, stretch, doubts = groups.gradients(bundles), None, None
+        if taken is not None:
+            stretch, doubts = taken.compared(point, grads)
+            torch._foreach_mul_(grads, taken.factor)
+        grads, updates = groups.updates(bundles, weights, grads, self.clip)
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]
         squares = point.whole(*[inner_product(part, part) for part in made_of])
@@ -329,7 +329,7 @@ class QLR(torch.optim.Optimizer):
     ) -> None:
         """Move parameters and their average."""
         move(weights, along, info.step_size)
-        bundles.write(weights)
+        bundles.write(weights, bundles.params)
         if self.rule.average is not None:
             weight = method.averaging_weight(self.rule.average, learnt, info)
             states = [bundle.state for bundle in bundles.members]
@@ -338,7 +338,7 @@ class QLR(torch.optim.Optimizer):
 
     def _taken(
         self, closure: Objective | Accumulated | Callable[[], Tensor] | None
-    ) -> tuple[Point, Tensor | None, Tensor | None]:
+    ) -> tuple[Point, Taken | None]:
         """Where the gradient was taken, by the step itself or by a recorded loop."""
         recorder, trained = self._recorder, self._trained()
         refuse_nothing_to_train(type(self).__name__, trained)
@@ -347,7 +347,7 @@ class QLR(torch.optim.Optimizer):
             self.train()
             self.zero_grad()
             with self._unrecorded():
-                return gradient(checked_closure(closure), trained), None, None
+                return gradient(checked_closure(closure), trained), None
         if closure is not None:
             self.train()
             with torch.enable_grad():
@@ -422,7 +422,8 @@ class QLR(torch.optim.Optimizer):
         params = [param for param in self._trained() if param.grad is not None]
         bundles = self._bundled(params)
         weights = bundles.joined(params)
-        _, updates = groups.updates(bundles, weights, self.clip)
+        grads = groups.gradients(bundles)
+        _, updates = groups.updates(bundles, weights, grads, self.clip)
         self._directions(bundles, weights, updates)
         if self.rule.average is not None:
             states = [bundle.state for bundle in bundles.members]

@@ -18,7 +18,7 @@ import copy
 import dataclasses
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed
@@ -44,8 +44,42 @@ from adamqlr.torch.passes import (
 )
 from adamqlr.torch.point import Point, refuse_no_gradients
 from adamqlr.torch.replay import Start
-from adamqlr.torch.scalars import inner_product, norms, wide
-from adamqlr.torch.sharding import is_sharded, local
+from adamqlr.torch.scalars import inner_product, norms, placed, wide
+from adamqlr.torch.sharding import is_sharded
+
+
+class Taken(NamedTuple):
+    """Gradients that a loop has taken, and clipped perhaps.
+
+    Attributes:
+        factor: what makes them those of the mean.
+        norms: of this process's numbers, right after `backward()`; see `norms`.
+        agreement: see `Doubts`.
+        left: see `Doubts`.
+    """
+
+    factor: Tensor
+    norms: Tensor
+    agreement: Tensor
+    left: Tensor
+
+    def compared(self, point: Point, grads: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """What clipping has done to them.
+
+        Args:
+            point: where they were taken.
+            grads: as they are now.
+
+        Returns:
+            What their slope is to be multiplied by to be that of the loss, and the
+            `Doubts` about them.
+        """
+        sums = torch.cat([self.norms.to(point.home), norms(grads).to(point.home)])
+        then, now = torch.stack(point.whole(*sums)).chunk(2)
+        shrunk = torch.where(now == 0, 1, then / now)
+        shrunk[1] = shrunk[1].sqrt()  # of squares
+        doubts = self.agreement, shrunk.min() / shrunk.max(), self.left
+        return shrunk[1], torch.stack(point.agreed(*doubts))
 
 
 class Recorder:
@@ -109,15 +143,11 @@ class Recorder:
         self._left: Tensor | None = None
         self._norms: Tensor | None = None
 
-    def point(self, params: list[Tensor]) -> tuple[Point, Tensor, Tensor]:
-        """Where the loop took its gradients, which become those of the mean.
+    def point(self, params: list[Tensor]) -> tuple[Point, Taken]:
+        """Where the loop took its gradients, and what is known of these.
 
         Args:
             params: those that have a gradient.
-
-        Returns:
-            The point; what the slope along the gradients as they are now, clipped
-            perhaps, is to be multiplied by; and its `Doubts`.
         """
         reached, then, left = self._reached, self._norms, self._left
         wrong = self._wrong
@@ -140,15 +170,9 @@ class Recorder:
         losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
         point = Point(parts, params, starts, outputs, losses, self._group)
         point.refuse_moved_params()
-        grads = [local(param.grad) for param in params if param.grad is not None]
-        sums = torch.cat([then.to(point.home), norms(grads).to(point.home)])
-        then, now = torch.stack(point.whole(*sums)).chunk(2)
-        shrunk = torch.where(now == 0, 1, then / now)
-        shrunk[1] = shrunk[1].sqrt()  # of squares
         processes = 1 if point.group is None else point.group.size()
-        torch._foreach_mul_(grads, processes / at_least_something(point.tally.total))
-        doubts = torch.stack(agreements).min(), shrunk.min() / shrunk.max(), left
-        return point, shrunk[1], torch.stack(point.agreed(*doubts))
+        factor = placed(processes / at_least_something(point.tally.total), point.home)
+        return point, Taken(factor, then, torch.stack(agreements).min(), left)
 
     def refuse(self, doubts: Doubts) -> None:
         """Refuse a loss or gradients that are not what a step takes them for."""

@@ -40,7 +40,7 @@ class Start:
         inputs: Any = None,
     ):
         self.model = model
-        tensors = list(params if model is None else model.parameters())
+        tensors = list(params) if model is None else _parameters(model)
         given = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)]
         self._inputs = _versions(given)
         # Of sharded ones others are in place inside the forward pass than outside, and
@@ -92,10 +92,10 @@ class Start:
         """Whether somebody has written to the parameters, or put others in place."""
         if self._params is None or self.model is None:
             return False
-        now = [param for param in self.model.parameters() if not param.is_inference()]
+        now = _versions(_parameters(self.model))
         return len(now) != len(self._params) or any(
-            param is not known or param._version != version
-            for param, (known, version) in zip(now, self._params, strict=True)
+            param is not known or version != before
+            for (param, version), (known, before) in zip(now, self._params, strict=True)
         )
 
     @contextlib.contextmanager
@@ -127,6 +127,14 @@ def _autocast_dtype(kind: str) -> torch.dtype | None:
     available = torch.amp.is_autocast_available(kind)
     enabled = available and torch.is_autocast_enabled(kind)
     return torch.get_autocast_dtype(kind) if enabled else None
+
+
+def _parameters(model: nn.Module) -> list[Tensor]:
+    """A model's parameters; to name them, as its own method does, takes far longer."""
+    every = [
+        param for module in model.modules() for param in module._parameters.values()
+    ]
+    return [param for param in every if param is not None]
 
 
 def _versions(tensors: list[Tensor]) -> list[tuple[Tensor, int]]:
