@@ -6,7 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from adamqlr.torch import QLR, SGDQLR, AdamQLR, Average, Categorical, Objective, Rule
+from adamqlr.torch import (
+    ANY_LOSS,
+    QLR,
+    SGDQLR,
+    AdamQLR,
+    Average,
+    Categorical,
+    LossProbe,
+    Objective,
+    Rule,
+)
 from adamqlr.torch.directions import nesterov_adam, sgd
 from torch_cases import batch, set_reach
 
@@ -172,10 +182,35 @@ def test_a_checkpoint_of_other_groups_has_torch_s_own_error():
         ours.load_state_dict(theirs.state_dict())
 
 
-def test_a_step_waits_for_the_device_once(monkeypatch):
-    model, (x, y) = network(), batch()
+def objective_step(model, x, y):
     optimiser = AdamQLR(model.parameters())
-    objective, waits = Objective(model, Categorical(), x.double(), y), []
+    return lambda: optimiser.step(Objective(model, Categorical(), x, y))
+
+
+def loop_step(model, x, y):
+    """As loops are: accumulated and clipped."""
+    optimiser, criterion = AdamQLR(model.parameters()), nn.CrossEntropyLoss()
+    optimiser.watch(model, criterion)
+
+    def step():
+        for part in range(2):
+            (criterion(model(x[part::2]), y[part::2]) / 2).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimiser.step()
+        optimiser.zero_grad()
+
+    return step
+
+
+def loss_step(model, x, y):
+    optimiser = AdamQLR(model.parameters(), curvature=LossProbe(), rule=ANY_LOSS)
+    return lambda: optimiser.step(lambda: nn.functional.cross_entropy(model(x), y))
+
+
+@pytest.mark.parametrize("make", [objective_step, loop_step, loss_step])
+def test_a_step_waits_for_the_device_once(make, monkeypatch):
+    x, y = batch()
+    step, waits = make(network(), x.double(), y), []
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -189,5 +224,5 @@ def test_a_step_waits_for_the_device_once(monkeypatch):
     for _ in range(10):
         waits.clear()
         with Watch():
-            optimiser.step(objective)
+            step()
         assert waits == ["tolist"]
