@@ -537,6 +537,19 @@ def test_a_batch_that_the_loop_drops_is_forgotten(set_to_none):
     assert_same(trained(model, step, optimiser), objective_steps(network()))
 
 
+@pytest.mark.parametrize("loss", [Categorical(), nn.CrossEntropyLoss()])
+def test_parameters_in_bfloat16_are_trained_to_the_end(loss):
+    model, x = network().bfloat16(), X.bfloat16()
+    criterion = loss if isinstance(loss, nn.Module) else functional.cross_entropy
+    optimiser = AdamQLR(model.parameters()).watch(model, loss)
+    for _ in range(80):
+        optimiser.zero_grad()
+        criterion(model(x), Y).backward()
+        optimiser.step()
+    # Rounded, probabilities above 0.996 have no gradient.
+    assert optimiser.info.loss < 0.01
+
+
 def test_a_batch_that_is_not_finite_is_refused_and_the_next_one_is_not():
     model = network(nn.BatchNorm1d(8))
     optimiser = AdamQLR(model.parameters()).watch(model, Categorical())

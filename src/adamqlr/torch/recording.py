@@ -268,13 +268,19 @@ class Recorder:
         part, outputs, grad = self._part(made, grad)
         with torch.enable_grad():
             z = outputs.detach().requires_grad_()
-            (own,) = torch.autograd.grad(part.sum(part.losses(z)), z)
+            losses = part.losses(z)
+            (own,) = torch.autograd.grad(part.sum(losses), z)
         with torch.no_grad():
             products = ((grad, own), (own, own), (grad, grad))
             both, ours, theirs = [wide(inner_product([a], [b])) for a, b in products]
             silent = (ours == 0) | (theirs == 0)
-            agreement = torch.where(silent, 1, both / (ours * theirs).sqrt())
             factor = torch.where(silent, 1, both / ours)
+            # A probability near one, rounded, is all that a gradient may hold of it.
+            rounding = factor * torch.finfo(grad.dtype).eps
+            rounded = rounding.square() * part.tally(losses).squares
+            apart = theirs - both * factor
+            silent = silent | ((both > 0) & (apart <= rounded))
+            agreement = torch.where(silent, 1, both / (ours * theirs).sqrt())
         return Reached(part.scaled(factor), made.start, outputs, agreement)
 
     @torch.no_grad()
