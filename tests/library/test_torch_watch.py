@@ -712,9 +712,17 @@ def test_copies_of_a_watched_model_are_not_watched():
     assert optimiser.info.loss == pytest.approx(objective_steps(network())[1][0][0])
 
 
-def test_a_copy_of_the_optimiser_asks_to_be_told_its_model():
+def saved_and_loaded(both):
+    file = io.BytesIO()
+    torch.save(both, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, saved_and_loaded])
+def test_a_copy_of_the_optimiser_asks_to_be_told_its_model(copied):
     model, optimiser = ready()
-    twin_model, twin = copy.deepcopy((model, optimiser))
+    twin_model, twin = copied((model, optimiser))
     functional.cross_entropy(twin_model(X), Y).backward()
     with pytest.raises(ValueError, match=r"call watch\(model, loss\)"):
         twin.step()

@@ -126,9 +126,14 @@ class QLR(torch.optim.Optimizer):
     def __getstate__(self) -> dict[str, Any]:
         """All but the watched model: a copy is to be told its own, by `watch`."""
         names = ("direction", "curvature", "rule", "clip", "_info")
-        own = {name: vars(self)[name] for name in names}
-        own |= {"_recorder": None, "_bundles": None, "_models": weakref.WeakSet()}
-        return super().__getstate__() | own
+        return super().__getstate__() | {name: vars(self)[name] for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin as a copy that has met no model; a checkpoint is loaded by it too."""
+        if "_models" not in vars(self):
+            self._recorder, self._bundles = None, None
+            self._models = weakref.WeakSet()
+        super().__setstate__(state)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; what the method remembers is that of all groups."""
