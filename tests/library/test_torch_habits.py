@@ -29,6 +29,41 @@ def test_a_learning_rate_is_refused_with_the_way_to_insist(make):
     optimiser.step(Objective(model, Categorical(), *batch()))
 
 
+SETTINGS = {
+    "learning_rate": "has no learning rate",
+    "amsgrad": "has no setting amsgrad, leave it out",
+    "fused": "has no setting fused, leave it out",
+    "weight_decy": "it has lr, curvature, rule, weight_decay",
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("kind", [AdamQLR, SGDQLR])
+def test_a_setting_that_would_change_nothing_is_refused(kind, name):
+    with pytest.raises(TypeError, match=SETTINGS[name]):
+        kind(small_net().parameters(), **{name: 1e-3})
+
+
+def test_the_peak_of_one_cycle_is_no_learning_rate():
+    model = small_net()
+    objective = Objective(model, Categorical(), *batch())
+    one_cycle = torch.optim.lr_scheduler.OneCycleLR
+    optimiser = AdamQLR(model.parameters())
+    one_cycle(optimiser, max_lr=1e-3, total_steps=10)
+    with pytest.raises(ValueError, match=r"max_lr=0.001 .* Use max_lr=1.0"):
+        optimiser.step(objective)
+    optimiser = AdamQLR(model.parameters())
+    scheduler = one_cycle(optimiser, max_lr=1.0, total_steps=10)
+    for _ in range(3):
+        optimiser.step(objective)
+        scheduler.step()
+
+
+def test_a_model_in_place_of_its_parameters_has_torch_s_own_error():
+    with pytest.raises(TypeError, match="can only optimize Tensors"):
+        AdamQLR(small_net())
+
+
 def test_groups_may_differ_in_a_small_factor():
     model = small_net()
     AdamQLR([{"params": model[0].parameters(), "lr": 0.01},

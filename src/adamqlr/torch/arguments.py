@@ -33,9 +33,10 @@ def check_group(group: dict[str, Any]) -> None:
 
 
 def _tensors(params: Any) -> Iterable[Tensor]:
-    """The tensors of a group, which may be one, or have names."""
+    """The tensors of a group, which may be one, or have names; torch checks others."""
     members = [params] if isinstance(params, Tensor) else params
-    return [member[1] if isinstance(member, tuple) else member for member in members]
+    named = [member[1] if isinstance(member, tuple) else member for member in members]
+    return [member for member in named if isinstance(member, Tensor)]
 
 
 def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:
@@ -46,6 +47,45 @@ def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:
             f"lr={largest:g} is not a learning rate here: {name} chooses the length of "
             "each step itself, and lr multiplies it. Leave lr out; to insist on steps "
             f"{largest:g} times as long, set group['lr'] of param_groups afterwards"
+        )
+
+
+# What all optimisers take; each has some for its direction besides.
+_COMMON = ("lr", "curvature", "rule", "weight_decay", "l2", "clip")
+
+
+def refuse_unknown_settings(
+    name: str, given: Iterable[str], own: tuple[str, ...]
+) -> None:
+    """Refuse settings that would change nothing, as a misspelt one or Adam's.
+
+    Args:
+        name: of the optimiser.
+        given: names of settings.
+        own: those that its direction has.
+    """
+    for setting in given:
+        if setting == "learning_rate":
+            raise TypeError(
+                f"{name} has no learning rate: leave learning_rate out, it chooses the "
+                "length of each step itself"
+            )
+        if setting not in (*_COMMON, *own):
+            known = ", ".join((*_COMMON, *own))
+            raise TypeError(
+                f"{name} has no setting {setting}, leave it out: it has {known}"
+            )
+
+
+def refuse_peak_rate(name: str, groups: list[dict[str, Any]]) -> None:
+    """Refuse the peak of a `OneCycleLR`, which it writes to groups, as a rate."""
+    peaks = [float(group["max_lr"]) for group in groups if "max_lr" in group]
+    if len(peaks) == len(groups) and max(peaks) < 0.1:
+        raise ValueError(
+            f"max_lr={max(peaks):g} of a scheduler is not a learning rate here: {name} "
+            "chooses the length of each step itself, and lr multiplies it. Use "
+            "max_lr=1.0, or no scheduler; to insist on steps so much shorter, use "
+            "LambdaLR"
         )
 
 

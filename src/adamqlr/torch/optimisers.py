@@ -3,6 +3,7 @@
 from typing import Any
 
 from adamqlr.settings import PAPER, Rule, check_range
+from adamqlr.torch.arguments import refuse_unknown_settings
 from adamqlr.torch.curvature import Curvature, Fisher
 from adamqlr.torch.directions import adam, nesterov_adam, sgd
 from adamqlr.torch.qlr import QLR, Params
@@ -46,6 +47,7 @@ class AdamQLR(QLR):
         eps: float = 1e-8,
         **options: Any,
     ):
+        refuse_unknown_settings(type(self).__name__, options, ("betas", "eps"))
         super().__init__(params, nesterov_adam, lr=lr, betas=betas, eps=eps, **options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -96,6 +98,7 @@ class SGDQLR(QLR):
     def __init__(
         self, params: Params, *, momentum: float | None = None, **options: Any
     ):
+        refuse_unknown_settings(type(self).__name__, options, ("momentum",))
         super().__init__(params, sgd, momentum=momentum, **options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

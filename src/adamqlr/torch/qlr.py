@@ -27,6 +27,7 @@ from adamqlr.torch.arguments import (
     is_objective,
     refuse_learning_rate,
     refuse_nothing_to_train,
+    refuse_peak_rate,
     refuse_scaled_gradients,
     refuse_step_from_average,
     refuse_step_inside_forward,
@@ -257,6 +258,7 @@ class QLR(torch.optim.Optimizer):
                 may be a function that does both, as that of other optimisers.
         """
         refuse_scaled_gradients(self)
+        refuse_peak_rate(type(self).__name__, self.param_groups)
         if closure is None and self._is_asked_for_states():
             return self._begin_states()
         point, taken = self._taken(closure)

@@ -255,7 +255,9 @@ class Recorder:
         if made.reached:
             raise RuntimeError(
                 "backward() reached one forward pass twice, and what each brought "
-                "cannot be told apart: add the losses and call backward() once"
+                "cannot be told apart: add the losses and call backward() once. If it "
+                "was torch.autograd.grad before it, of a penalty on gradients say, "
+                "give step() an Objective with that penalty"
             )
         if made.outputs._version != made.version:
             raise RuntimeError(
