@@ -99,6 +99,24 @@ def test_eval_shows_the_mean_and_train_what_is_trained():
     assert same(contents(model), trained)
 
 
+def test_weights_loaded_since_the_last_step_are_replaced_with_a_warning():
+    model, objective = problem()
+    optimiser = AdamQLR(model.parameters())
+    first = copy.deepcopy(model.state_dict())
+    for _ in range(3):
+        optimiser.step(objective)
+    for _ in range(2):  # what eval() and train() write is no surprise
+        optimiser.eval()
+        optimiser.train()
+    model.load_state_dict(first)
+    with pytest.warns(UserWarning, match="to evaluate what was loaded, leave eval"):
+        optimiser.eval()
+    optimiser.train()
+    assert same(contents(model), first.values())
+    optimiser.step(objective)
+    optimiser.eval()
+
+
 def test_forgetting_train_changes_no_training():
     runs = []
     for forgetful in (False, True):

@@ -1,6 +1,7 @@
 """What users hand over, checked where they hand it over."""
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from adamqlr.settings import check_range
 from adamqlr.torch.objective import Accumulated, Closure, Objective
+from adamqlr.torch.sharding import is_sharded
 
 
 def check_group(group: dict[str, Any]) -> None:
@@ -152,6 +154,26 @@ def refuse_scaled_gradients(optimiser: Any) -> None:
             "loss more than once: use autocast with dtype=torch.bfloat16, which needs "
             "no scaler, and call optimizer.step(); steps that are not finite are "
             "refused anyway"
+        )
+
+
+def noted(param: Tensor) -> tuple[Tensor, int] | None:
+    """A parameter and how often it was written to; a share of one does not count."""
+    return None if is_sharded(param) else (param, param._version)
+
+
+def warn_of_written_parameters(left: tuple[Tensor, int] | None) -> None:
+    """Say that the average is not that of the weights which the model has now.
+
+    Args:
+        left: a parameter as the last step left it; see `noted`.
+    """
+    if left is not None and left[0]._version != left[1]:
+        warnings.warn(
+            "the parameters were written to since the last step, by load_state_dict "
+            "say, and optimizer.eval() puts the average of the steps in their place: "
+            "to evaluate what was loaded, leave eval() and averaged() out",
+            stacklevel=3,
         )
 
 

@@ -25,12 +25,14 @@ from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
     is_objective,
+    noted,
     refuse_learning_rate,
     refuse_nothing_to_train,
     refuse_peak_rate,
     refuse_scaled_gradients,
     refuse_step_from_average,
     refuse_step_inside_forward,
+    warn_of_written_parameters,
 )
 from adamqlr.torch.bundles import Bundles
 from adamqlr.torch.curvature import Curvature, Probe
@@ -120,6 +122,7 @@ class QLR(torch.optim.Optimizer):
         self._recorder: Recorder | None = None
         self._bundles: Bundles | None = None
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._left: tuple[Tensor, int] | None = None
         own = {"lr": lr, "weight_decay": weight_decay, "l2": l2} | memory.begin(rule)
         super().__init__(params, own | options)  # type: ignore[arg-type]
         refuse_learning_rate(type(self).__name__, self.param_groups)
@@ -132,7 +135,7 @@ class QLR(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin as a copy that has met no model; a checkpoint is loaded by it too."""
         if "_models" not in vars(self):
-            self._recorder, self._bundles = None, None
+            self._recorder, self._bundles, self._left = None, None, None
             self._models = weakref.WeakSet()
         super().__setstate__(state)
 
@@ -176,6 +179,7 @@ class QLR(torch.optim.Optimizer):
         # The parent has cast these to the type of half-precision parameters.
         params = [param for group in self.param_groups for param in group["params"]]
         averaging.load(self.state, params, state_dict["state"])
+        self._left = None  # The average is that of the checkpoint.
 
     def eval(self) -> None:
         """Put the average of the parameters in their place, to evaluate or to save it.
@@ -183,6 +187,8 @@ class QLR(torch.optim.Optimizer):
         `train()` takes it back; a step that takes the gradient itself does so too.
         Nothing happens where the rule has no average.
         """
+        if not averaging.is_in_place(self.state):
+            warn_of_written_parameters(self._left)
         averaging.put_in_place(self.state)
         self._drop_gathered()
 
@@ -190,6 +196,7 @@ class QLR(torch.optim.Optimizer):
         """Put the parameters that are trained back, if `eval()` was called."""
         if averaging.is_in_place(self.state):
             averaging.take_back(self.state)
+            self._left = None if self._left is None else noted(self._left[0])
             self._drop_gathered()
 
     def _drop_gathered(self) -> None:
@@ -341,6 +348,7 @@ class QLR(torch.optim.Optimizer):
             weight = method.averaging_weight(self.rule.average, learnt, info)
             states = [bundle.state for bundle in bundles.members]
             averaging.update(states, weights, weight)
+            self._left = noted(bundles.params[0])
         bundles.publish()
 
     def _taken(
