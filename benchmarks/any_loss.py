@@ -1,6 +1,6 @@
 """Losses that are no mean over examples, by `LossProbe`, against Adam with three rates.
 
-    python benchmarks/any_loss.py [--seeds 5] [--problem cart] [--limits 0.01 0.03]
+    python benchmarks/any_loss.py [--seeds 5] [--problem cart] [--limits 0.01] [--exact]
 
 Two actor-critics, whose loss says little of what matters: a contextual bandit with
 noisy rewards (score: how often the best action is chosen) and a pole on a cart (score:
@@ -8,6 +8,7 @@ mean length of an episode in the last fifth of training, of 200 at most). And th
 are to be as good as ever (score: loss on data not trained on): two heads, a variational
 autoencoder of digits, and a small GPT on this repository's licence. Means over seeds
 and their standard errors; actor-critics are scored as trained, others at the average.
+`--exact` puts the exact Hessian beside, with the same rule and with the paper's.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_models import GPT
 
-from adamqlr.torch import ANY_LOSS, QLR, AdamQLR, LossProbe
+from adamqlr.torch import ANY_LOSS, PAPER, QLR, AdamQLR, Hessian, LossProbe, Rule
 
 Make = Callable[[nn.Module], torch.optim.Optimizer]
 Loss = Callable[[], Tensor]
@@ -220,6 +221,10 @@ def probe(limit: float) -> Make:
     )
 
 
+def exact(rule: Rule) -> Make:
+    return lambda model: AdamQLR(model.parameters(), curvature=Hessian(), rule=rule)
+
+
 def adam(rate: float) -> Make:
     return lambda model: torch.optim.Adam(model.parameters(), rate)
 
@@ -239,10 +244,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="repetitions of each")
     parser.add_argument("--problem", default="", help="only those whose name has this")
     parser.add_argument("--limits", type=float, nargs="*", default=[LossProbe().limit])
+    parser.add_argument("--exact", action="store_true", help="the Hessian as well")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     makers = {f"Adam {rate:g}": adam(rate) for rate in (1e-3, 3e-3, 1e-2)}
     makers |= {f"LossProbe({limit:g})": probe(limit) for limit in arguments.limits}
+    if arguments.exact:
+        makers |= {"Hessian": exact(ANY_LOSS), "Hessian, paper's": exact(PAPER)}
     table = Table("problem", *makers)
     for name, problem in PROBLEMS.items():
         if arguments.problem in name:
