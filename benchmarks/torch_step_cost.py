@@ -1,12 +1,13 @@
 """Cost of a training step against `torch.optim.Adam(foreach=True)`: time and memory.
 
-    python benchmarks/torch_step_cost.py [--rounds 10] [--problem ResNet]
+    python benchmarks/torch_step_cost.py [--rounds 10] [--problem ResNet] [--only probe]
 
 All optimisers take turns in one process, of as many steps as one look is for, so that
 the machine's noise meets them alike; what is reported is the median over rounds of each
 one's CPU time over Adam's. The overhead is what a turn takes beyond one forward and one
-backward pass a step, over what Adam's takes. Memory is the most that tensors held at
-once during a turn, by torch's own profiler, without what was there before.
+backward pass a step, over what Adam's takes, by these medians. Memory is the most that
+tensors held at once during a turn, by torch's own profiler, without what was there
+before.
 """
 
 import argparse
@@ -109,7 +110,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="turns of each")
     parser.add_argument("--problem", default="", help="only those whose name has this")
+    parser.add_argument("--only", default="", help="of ours, whose name has this")
     arguments = parser.parse_args()
+    makers = {
+        key: make
+        for key, make in STEPS.items()
+        if key in ("passes", "Adam") or arguments.only in key
+    }
 
     table = Table(title=f"a step's cost over Adam's (torch {torch.__version__}, CPU)")
     table.add_column("network")
@@ -123,7 +130,7 @@ def main() -> None:
     ):
         table.add_column(column, justify="right")
     for name in [name for name in PROBLEMS if arguments.problem in name]:
-        steps = {key: make(*problem(name)) for key, make in STEPS.items()}
+        steps = {key: make(*problem(name)) for key, make in makers.items()}
         for step in steps.values():
             for _ in range(FIRST_LOOKS):  # These make states and kernels, and all look.
                 step()
@@ -131,20 +138,23 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for key, step in steps.items():
                 seconds[key].append(turn(step))
-        median = {key: statistics.median(times) for key, times in seconds.items()}
+        adam = seconds["Adam"]
+        over = {
+            key: statistics.median([a / b for a, b in zip(times, adam, strict=True)])
+            for key, times in seconds.items()
+        }
         peaks = {key: peak_bytes(step) for key, step in steps.items()}
         size = 4 * sum(param.numel() for param in problem(name)[0].parameters())
         for key in [key for key in steps if key != "passes"]:
-            beyond = [median[name] - median["passes"] for name in (key, "Adam")]
-            pairs = zip(seconds[key], seconds["Adam"], strict=True)
+            beyond = over[key] - over["passes"]
             table.add_row(
                 name,
                 key,
-                f"{statistics.median([a / b for a, b in pairs]):.2f}",
-                f"{beyond[0] / beyond[1]:.2f}",
+                f"{over[key]:.2f}",
+                f"{beyond / (1 - over['passes']):.2f}",
                 f"{peaks[key] / peaks['Adam']:.2f}",
                 f"{(peaks[key] - peaks['Adam']) / size:+.2f}",
-                f"{1e3 * median['Adam'] / TURN:.1f}",
+                f"{1e3 * statistics.median(adam) / TURN:.1f}",
             )
         table.add_section()
     Console(width=110).print(table)
