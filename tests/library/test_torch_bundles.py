@@ -103,7 +103,8 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", MAKERS)
-def test_joined_tensors_make_the_steps_of_each_alone(name, change):
+def test_joined_tensors_make_the_steps_of_each_alone(name, change, monkeypatch):
+    monkeypatch.setattr("adamqlr.torch.bundles.PIECE", 500)  # The large one is cut.
     joined, direction, settings = MAKERS[name]
     alone = lambda params: QLR(params, apart(direction), **settings)
     (model, optimiser), (other, expected) = steps(joined, change), steps(alone, change)
@@ -117,6 +118,27 @@ def test_joined_tensors_make_the_steps_of_each_alone(name, change):
                 torch.testing.assert_close(value, theirs[key], rtol=1e-9, atol=1e-11)
             else:
                 assert value == theirs[key]
+
+
+def test_gradients_that_somebody_may_look_at_stay_as_they_are():
+    """Directions take the place of gradients only where the step took these itself."""
+    model, (x, y) = network(), batch()
+    seen: list[torch.Tensor] = []
+    optimiser = AdamQLR(
+        model.parameters(), clip=lambda params: seen.extend(p.grad for p in params)
+    )
+    optimiser.step(Objective(model, Categorical(), x.double(), y))
+    clipped = network()
+    nn.functional.cross_entropy(clipped(x.double()), y).backward()
+    watched = network()
+    optimiser = AdamQLR(watched.parameters()).watch(watched, Categorical())
+    nn.functional.cross_entropy(watched(x.double()), y).backward()
+    optimiser.step()
+    for kept, expected, own in zip(
+        seen, clipped.parameters(), watched.parameters(), strict=True
+    ):
+        torch.testing.assert_close(kept, expected.grad)
+        torch.testing.assert_close(own.grad, expected.grad)
 
 
 def test_most_calls_are_for_all_small_tensors_at_once():

@@ -12,6 +12,7 @@ it: a view of what is remembered of all that are joined.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -23,6 +24,10 @@ from adamqlr.torch.sharding import is_sharded, local, share_like
 
 # Directions are made of so many numbers at once: what that takes in between is small.
 AT_ONCE = 2**20
+
+# On a CPU a tensor is passed over in pieces of so many numbers for each thread: what
+# one operation leaves in the cache the next one finds there.
+PIECE = 2**17
 
 Group = dict[str, Any]
 State = dict[str, Any]
@@ -82,6 +87,34 @@ class Bundle:
                 for state, view in zip(self._states, self._views[name], strict=True):
                     state[name] = view
 
+    def pieces(self, *tensors: Tensor) -> list[tuple[State, list[Tensor]]]:
+        """Views of a long tensor, and of others like it, with their part of the state.
+
+        All of it is one piece as long as nothing is remembered of it.
+        """
+        known = {
+            n: value for n, value in self.state.items() if isinstance(value, Tensor)
+        }
+        every, size = [*tensors, *known.values()], PIECE * torch.get_num_threads()
+        if (
+            not known
+            or tensors[0].device.type != "cpu"
+            or tensors[0].numel() <= size
+            or not all(tensor.is_contiguous() for tensor in every)
+        ):
+            return [(self.state, list(tensors))]
+        split = zip(*[tensor.view(-1).split(size) for tensor in every], strict=True)
+        found = []
+        for own in split:
+            views = zip(known, own[len(tensors) :], strict=True)
+            found.append((self.state | dict(views), list(own[: len(tensors)])))
+        return found
+
+    def count_like(self, state: State) -> None:
+        """Take over what the state of a piece has besides tensors, such as its step."""
+        numbers = {n: x for n, x in state.items() if not isinstance(x, Tensor)}
+        self.state.update(numbers)
+
     def is_current(self, states: list[State]) -> bool:
         """Whether nobody has put other tensors into the parameters' states."""
         if not all(a is b for a, b in zip(states, self._states, strict=True)):
@@ -106,6 +139,7 @@ class Bundles:
     Attributes:
         members: the bundles, those of one group next to each other.
         by_group: each group, and which of them are its.
+        elementwise: whether small ones may be joined, and long ones be cut.
     """
 
     def __init__(
@@ -116,6 +150,7 @@ class Bundles:
         join: bool,
     ):
         self.params, self.states, self._groups = params, states, groups
+        self.elementwise = join
         alike: dict[Any, list[int]] = defaultdict(list)
         for place, (param, group, state) in enumerate(
             zip(params, groups, states, strict=True)
@@ -149,6 +184,11 @@ class Bundles:
                 numbers = own
             self.by_group.append((bundle.group, slice(start, number + 1)))
 
+    @property
+    def rate(self) -> float:
+        """The largest `lr`, by which a step is multiplied; other groups go less far."""
+        return max(float(group["lr"]) for group, _ in self.by_group)
+
     def are_of(
         self, params: list[Tensor], groups: list[Group], states: list[State]
     ) -> bool:
@@ -163,6 +203,24 @@ class Bundles:
     def joined(self, tensors: list[Tensor]) -> list[Tensor]:
         """Tensors like the parameters as one for each bundle."""
         return [b.joined([tensors[i] for i in b.places]) for b in self.members]
+
+    def pieces(
+        self, *lists: list[Tensor]
+    ) -> Iterator[tuple[Group, list[State], list[list[Tensor]]]]:
+        """What is worked on at once: a group, states, and the tensors of each list.
+
+        Args:
+            lists: of one tensor for each bundle.
+        """
+        for group, own in self.by_group:
+            members, tensors = self.members[own], [each[own] for each in lists]
+            if len(members) > 1 or not self.elementwise:
+                yield group, [bundle.state for bundle in members], tensors
+                continue
+            state: State = members[0].state
+            for state, parts in members[0].pieces(*[each[0] for each in tensors]):
+                yield group, [state], [[part] for part in parts]
+            members[0].count_like(state)
 
     def apart(self, joined: list[Tensor]) -> list[Tensor]:
         """Of one tensor for each bundle, each parameter's part."""

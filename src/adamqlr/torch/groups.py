@@ -7,13 +7,14 @@ All work on one tensor for each bundle, `weights` being those of the parameters.
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from adamqlr.torch.bundles import Bundles
 from adamqlr.torch.directions import Direction
+from adamqlr.torch.scalars import products, total
 
 Hook = Callable[[list[Tensor]], Any]
 
@@ -47,27 +48,56 @@ def _own(bundles: Bundles) -> list[Tensor]:
     return [param.grad for param in bundles.params if param.grad is not None]
 
 
-def directions(
+class Course(NamedTuple):
+    r"""Where a step goes.
+
+    Attributes:
+        along: $d$, in one tensor for each bundle.
+        slope: $g^\top d$ of this process's numbers.
+        square_norm: $d^\top d$ likewise.
+    """
+
+    along: list[Tensor]
+    slope: Tensor
+    square_norm: Tensor
+
+
+def course(
     direction: Direction,
     bundles: Bundles,
     weights: list[Tensor],
-    updates: list[Tensor],
-) -> list[Tensor]:
-    """What each group makes of its updates, with its decay of the weights."""
-    directions: list[Tensor] = []
-    for group, own in bundles.by_group:
-        states = [bundle.state for bundle in bundles.members[own]]
-        turned = direction(updates[own], weights[own], states, group)
+    gradients: tuple[list[Tensor], list[Tensor]],
+    *,
+    spare: bool,
+) -> Course:
+    """What each group makes of its updates, with its decay of the weights.
+
+    It is shorter where a group's `lr` is below the largest. Directions that may be made
+    piece by piece are measured so too, while they are in the cache.
+
+    Args:
+        direction: makes it.
+        bundles: of the parameters.
+        weights: the parameters themselves.
+        gradients: raw ones, and what the direction is made of; see `updates`.
+        spare: whether directions may take the place of the raw gradients, which spares
+            memory that a system would have to clear first.
+    """
+    largest, places = bundles.rate, gradients[0]
+    if bundles.elementwise and not spare:
+        places = [torch.empty_like(grad) for grad in places]
+    along, slopes, squares = [], [], []
+    for group, states, parts in bundles.pieces(weights, *gradients, places):
+        own, grads, changed, place = parts
+        turned = direction(changed, own, states, group)
         if group["weight_decay"] != 0:
-            torch._foreach_add_(turned, weights[own], alpha=group["weight_decay"])
-        directions += turned
-    return directions
-
-
-def evened_out(bundles: Bundles, along: list[Tensor]) -> float:
-    """Shorten the direction where `lr` is below the largest, which is returned."""
-    rates = [float(bundle.group["lr"]) for bundle in bundles.members]
-    largest = max(rates)
-    if largest > 0 and min(rates) < largest:
-        torch._foreach_mul_(along, [rate / largest for rate in rates])
-    return largest
+            torch._foreach_add_(turned, own, alpha=group["weight_decay"])
+        if largest > 0 and group["lr"] < largest:
+            torch._foreach_mul_(turned, float(group["lr"]) / largest)
+        slopes += products(grads, turned)
+        squares += products(turned, turned)
+        if bundles.elementwise:
+            torch._foreach_copy_(place, turned)
+        else:
+            along += turned
+    return Course(along or places, total(slopes), total(squares))

@@ -295,9 +295,9 @@ class QLR(torch.optim.Optimizer):
         sound, due = self._asked(torch.stack([point.loss, *squares]), due, doubts)
         if not sound:
             point.restore_buffers()
-        along = self._directions(bundles, weights, updates) if sound else updates
-        lr = groups.evened_out(bundles, along)
-        products = inner_product(grads, along), inner_product(along, along)
+        along, *products = self._course(
+            bundles, weights, (grads, updates), sound=sound, spare=stretch is None
+        )
         slope, square_norm = point.whole(*products)
         if self.direction not in ELEMENTWISE:  # These are finite if gradients are.
             sound = sound and bool(square_norm.isfinite())
@@ -323,7 +323,7 @@ class QLR(torch.optim.Optimizer):
             epsilon=torch.finfo(scalar_dtype(params)).eps,
             batch=batch,
         )
-        proposal = method.propose(self.rule, remembered, measured, lr)
+        proposal = method.propose(self.rule, remembered, measured, bundles.rate)
         trial = _trial(self.rule, look, point, direction, proposal)
         judged = method.judge(self.rule, remembered, measured, proposal, trial)
         learnt, self._info = judged
@@ -438,19 +438,30 @@ class QLR(torch.optim.Optimizer):
         bundles = self._bundled(params)
         weights = bundles.joined(params)
         grads = groups.gradients(bundles)
-        _, updates = groups.updates(bundles, weights, grads, self.clip)
-        self._directions(bundles, weights, updates)
+        gradients = groups.updates(bundles, weights, grads, self.clip)
+        self._course(bundles, weights, gradients, sound=True, spare=False)
         if self.rule.average is not None:
             states = [bundle.state for bundle in bundles.members]
             averaging.update(states, weights, torch.zeros(()))
         bundles.publish()
         return torch.zeros(())
 
-    def _directions(
-        self, bundles: Bundles, weights: list[Tensor], updates: list[Tensor]
-    ) -> list[Tensor]:
+    def _course(
+        self,
+        bundles: Bundles,
+        weights: list[Tensor],
+        gradients: tuple[list[Tensor], list[Tensor]],
+        *,
+        sound: bool,
+        spare: bool,
+    ) -> groups.Course:
+        """Where to go; nowhere if something is not finite, which leaves no trace."""
+        if not sound:
+            grads, updates = gradients
+            slope = inner_product(grads, updates)
+            return groups.Course(updates, slope, inner_product(updates, updates))
         self.state.update(zip(bundles.params, bundles.states, strict=True))
-        return groups.directions(self.direction, bundles, weights, updates)
+        return groups.course(self.direction, bundles, weights, gradients, spare=spare)
 
 
 def _trial(

@@ -54,15 +54,24 @@ def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
 
     Of tensors that are shared with other processes, of this one's numbers.
     """
-    dtype, device = scalar_dtype(a), home(a)
+    found = products(a, b)
+    return total(found) if found else torch.zeros((), dtype=scalar_dtype(a))
+
+
+def products(a: list[Tensor], b: list[Tensor]) -> list[Tensor]:
+    """What `inner_product` is the sum of; few, since small tensors are joined."""
+    dtype = scalar_dtype(a)
     lists = _joined_alike(a) * 2 if a is b else _joined_alike(a, b)
     pairs = zip(*lists, strict=True)
-    products = [
+    return [
         torch.dot(x.reshape(-1).to(dtype), y.reshape(-1).to(dtype)) for x, y in pairs
     ]
-    if not products:
-        return torch.zeros((), dtype=dtype)
-    return torch.stack([product.to(device) for product in products]).sum()
+
+
+def total(scalars: list[Tensor]) -> Tensor:
+    """The sum of scalars on any devices, where their `home` is."""
+    device = home(scalars)
+    return torch.stack([scalar.to(device) for scalar in scalars]).sum()
 
 
 def norms(tensors: list[Tensor]) -> Tensor:
