@@ -276,7 +276,7 @@ def test_steps_are_those_of_the_likelihood_itself(loss, outputs, likelihood, tar
     for given in (loss, likelihood):
         torch.manual_seed(0)
         model = Table(torch.randn(outputs))
-        optimiser = AdamQLR(model.parameters(), damping=None)
+        optimiser = AdamQLR(model.parameters())
         for _ in range(5):
             optimiser.step(Objective(model, given, torch.zeros(()), targets))
         ends.append(model.tables[0].detach())

@@ -56,7 +56,7 @@ def adam_qlr(
         >>> objective = Objective(lambda w, x: x * w, Gaussian(), x, 3 * x)
         >>> optimiser, params = adam_qlr(), jnp.zeros(1)
         >>> state = optimiser.init(params)
-        >>> for _ in range(50):
+        >>> for _ in range(100):
         ...     params, state, *_ = train_step(optimiser, objective, params, state)
         >>> bool(abs(params[0] - 3) < 1e-3)
         True
