@@ -28,14 +28,14 @@ TRUST_BELOW, TRUST_ABOVE = 1 / 4, 3 / 4
 # also those of healthy batches. In float32, 1e16 leaves 22 orders for the direction.
 DAMPING_CEILING = 1e16
 
-# The factor of `late_allowance`: with 0.03 and 0.1 in its place digits lose 0 to 2 %.
+# The factor of `late_allowance`: with 0.03 or 0.1 in its place digits lose up to 1 %.
 LATE_SHARE = 0.06
 
 
 class Limit(enum.IntEnum):
     """What decided the length of a step.
 
-    The model's minimum, the budget of divergence, how far anybody has looked, how long
+    The quadratic model, the budget of divergence, how far anybody has looked, how long
     steps have been so far, or the end of training that a horizon tells.
     """
 
