@@ -46,6 +46,11 @@ class Categorical:
     def __post_init__(self) -> None:
         check_range("label_smoothing", self.label_smoothing, 0, 1)
 
+    def chance_among(self, classes: int) -> float | None:
+        """Nats that guessing among so many classes costs, if all count the same."""
+        known = classes > 1 and self.class_weights is None
+        return math.log(classes) if known else None
+
     def refuse_numbers(
         self, dtype: Any, found: Sequence[int], logits: Sequence[int]
     ) -> NoReturn:
@@ -166,6 +171,11 @@ class Bernoulli(_NoLossBelowZero):
 
     pos_weight: Weights | None = None
     output_weights: Weights | None = None
+
+    def chance_of(self, shape: Sequence[int]) -> float | None:
+        """Nats that guessing all outputs of an example costs, if these count one."""
+        plain = self.pos_weight is None and self.output_weights is None
+        return math.log(2) * self.width_of(shape) if plain else None
 
 
 @dataclasses.dataclass(frozen=True)

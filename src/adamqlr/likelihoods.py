@@ -65,6 +65,11 @@ class Likelihood(Protocol[Array]):
         del loss, targets, average
         return None
 
+    def chance(self, outputs: Any) -> float | None:
+        """Nats that guessing costs for each example; `None` if that is not known."""
+        del outputs
+        return None
+
     def least(
         self, targets: Any, average: Callable[[Any], Array]
     ) -> float | Array | None:
@@ -90,7 +95,14 @@ class WithDefaults(Likelihood[Array]):
 
     def __init__(self, given: Any):
         self.given = given
-        for name in ("weighted_fisher", "counts", "scale", "least", "targets_from"):
+        for name in (
+            "weighted_fisher",
+            "counts",
+            "scale",
+            "chance",
+            "least",
+            "targets_from",
+        ):
             if callable(getattr(given, name, None)):
                 setattr(self, name, getattr(given, name))
 

@@ -27,11 +27,13 @@ class Batch(NamedTuple):
         examples: how many the mean loss is over.
         scale: of the targets; `None` where the loss is in nats by itself.
         least: the loss below which no step can go; `None` if that is not known.
+        chance: of a loss in nats, those that guessing costs; `None` if not known.
     """
 
     examples: Scalar
     scale: Scale | None
     least: Scalar | None
+    chance: float | None = None
 
 
 class Trial(NamedTuple):

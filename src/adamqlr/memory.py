@@ -5,15 +5,19 @@ from typing import NamedTuple
 
 from adamqlr import rules
 from adamqlr.measurements import Batch, Measurement, Scale
-from adamqlr.rules import Scalar, where
+from adamqlr.rules import Scalar, Truth, where
 from adamqlr.settings import Rule
 
 # Of the running means of the error and of the direction's length: some ten batches.
 ERROR_DECAY = NORM_DECAY = 0.9
 
-# How many nats a network may be off before a nat counts for less than one: one that
-# starts by guessing among 20,000 classes is.
+# How many nats a network may be off before a nat counts for less than one, where it is
+# not known what guessing costs: one that guesses among 20,000 classes is.
 USUAL_NATS = 10.0
+
+# Of the height of a loss in nats, see `nats_to_targets`: a quarter if it is in
+# proportion to logits; counts, which are not, do not bear that much.
+NATS_TO_TARGETS = 0.15
 
 # How many times longer or shorter than this direction the usual one may be taken for.
 UNUSUAL_NORM = 10.0
@@ -33,11 +37,13 @@ class Memory(NamedTuple):
         examples: how many were seen, as far as a budget counts them.
         uncounted: what rounding has left out of that: single examples, once there are
             more of them than float32 can count (16,777,216).
+        astray: how many examples do not count, since they were seen while predictions
+            were worse than a constant's.
         mean: of all targets, where a budget needs the scale that the likelihood leaves
             open; zero elsewhere.
         variance: of all targets; of losses that count nats, what a nat is.
         error: running mean of their square distance to the predictions; of losses in
-            nats, of their height above the least, in units of `USUAL_NATS`.
+            nats, of their height above the least, over what guessing costs.
         orientation: the sign of the first step's size: directions that point uphill,
             as Adam's, have 1, updates that others would add have -1.
         steps: how many were made.
@@ -51,6 +57,7 @@ class Memory(NamedTuple):
     square_norm: Scalar
     examples: Scalar
     uncounted: Scalar
+    astray: Scalar
     mean: Scalar
     variance: Scalar
     error: Scalar
@@ -62,7 +69,7 @@ class Memory(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 10, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 11, steps=0, rejections=0)
 
 
 def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
@@ -84,6 +91,8 @@ def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
         ),
         error=rules.running_mean(memory.error, scale.error, ERROR_DECAY),
     )
+    share = rules.share_astray(times_astray(memory))
+    memory = memory._replace(astray=memory.astray + share * batch.examples)
     return memory, rules.dispersion(memory.variance, memory.error)
 
 
@@ -96,10 +105,29 @@ def _scale(loss: Scalar, batch: Batch) -> Scale | None:
     scale, least = batch.scale, batch.least
     if least is None:
         return scale
-    height = rules.maximum(loss - least, 0 * loss) / USUAL_NATS
+    height = rules.maximum(loss - least, 0 * loss) / _chance(batch)
     if scale is None:
         return Scale(0 * loss, 0 * loss + 1, height)
     return scale._replace(error=where(scale.error == 0, height, scale.error))
+
+
+def times_astray(memory: Memory) -> Scalar:
+    """How many times the error of a constant predictions have; one if not even that.
+
+    Of losses in nats, the loss over that of guessing.
+    """
+    known = memory.variance > 0
+    ratio = rules.quotient(memory.error, where(known, memory.variance, 1))
+    return where(known & (ratio > 1), ratio, 1.0)
+
+
+def nats_to_targets(batch: Batch) -> Scalar:
+    r"""Divergence of a step that would bring predictions to their targets, in $\phi$.
+
+    That of an error of squares is one. A softmax that is sure and wrong has a loss in
+    proportion to its logits: a step of so much of its height is about all of the way.
+    """
+    return where(_is_in_nats(batch), NATS_TO_TARGETS * _chance(batch), 1.0)
 
 
 def nats_left(memory: Memory, batch: Batch) -> Scalar:
@@ -110,11 +138,19 @@ def nats_left(memory: Memory, batch: Batch) -> Scalar:
     """
     if batch.least is None:
         return math.inf
-    left = USUAL_NATS * memory.error
-    if batch.scale is None:
-        return left
     nat = where(memory.variance == 0, 1, memory.variance)
-    return where(batch.scale.error == 0, left / nat, math.inf)
+    left = _chance(batch) * memory.error / nat
+    return where(_is_in_nats(batch), left, math.inf)
+
+
+def _is_in_nats(batch: Batch) -> Truth:
+    """Whether the loss counts nats, in whatever unit."""
+    return True if batch.scale is None else batch.scale.error == 0
+
+
+def _chance(batch: Batch) -> float:
+    """Nats that guessing costs."""
+    return USUAL_NATS if batch.chance is None else batch.chance
 
 
 def with_norm(memory: Memory, square_norm: Scalar) -> tuple[Memory, Scalar]:

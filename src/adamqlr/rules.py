@@ -191,6 +191,41 @@ def kl_allowance(
     return quotient(nats * examples**power, seen**decay)
 
 
+def share_astray(ratio: Scalar) -> Scalar:
+    r"""Of the examples of a batch, those that do not count as seen, $1 - r^{-6}$.
+
+    A budget falls with the examples seen, since what they have taught is not to be
+    lost again. Those that a network saw when it was worse than a constant have taught
+    it nothing yet.
+
+    Args:
+        ratio: $r \ge 1$, how many times the error of a constant predictions have.
+    """
+    cube = ratio * ratio * ratio
+    return 1 - quotient(1.0, cube * cube)
+
+
+def allowance_astray(allowed: Scalar, ratio: Scalar, most: Scalar) -> Scalar:
+    r"""Divergence that a step may cause while predictions are worse than a constant.
+
+    $$\max\left(\kappa, \min(\kappa\, r^6, \kappa_\mathrm{most})\right)$$
+
+    There is nothing to be careful of then, and a network that starts a million times
+    off would not arrive by tenths of its error. The power is steep, so that one that
+    is hardly worse than a constant keeps to its budget: at 1.1 times as bad it has 1.8
+    times as much, at twice 64 times.
+
+    Args:
+        allowed: $\kappa$, of the budget.
+        ratio: $r \ge 1$, how many times the error of a constant predictions have.
+        most: $\kappa_\mathrm{most}$, which brings them to their targets.
+    """
+    cube = ratio * ratio * ratio
+    more = allowed * (cube * cube)
+    more = where(more > most, most, more)
+    return where(more > allowed, more, allowed)
+
+
 def late_allowance(nats: Scalar) -> Scalar:
     r"""Divergence that a step may cause when few nats are left to learn.
 

@@ -83,6 +83,10 @@ class KLBudget:
     stretched for it. Where $h$ nats are left to learn, on average over some batches, a
     step may not move the predictions by more than $0.06\, h^{3/2}$ of them.
 
+    While predictions are worse than a constant's, $r$ times, the examples seen count
+    $r^{-6}$ of themselves, and a step may move predictions $r^6$ times as far, up to
+    where their targets are.
+
     What no limit cuts goes half as far again as the model's minimum: along a direction
     that is mostly momentum the minimum is a greedy place to stop.
 

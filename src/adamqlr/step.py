@@ -14,6 +14,8 @@ from adamqlr.measurements import Batch, Measurement, Trial
 from adamqlr.memory import (
     Memory,
     nats_left,
+    nats_to_targets,
+    times_astray,
     with_batch,
     with_curvature,
     with_norm,
@@ -147,9 +149,14 @@ def propose(
     limit = int(Limit.MODEL)
     if batch is not None and rule.budget is not None:
         step_size = BEYOND_MINIMUM * step_size
-        budget, seen = rule.budget, rule.budget.seen + memory.examples
+        budget = rule.budget
+        learnt_from = rules.maximum(memory.examples - memory.astray, batch.examples)
+        seen = budget.seen + learnt_from
         allowed = rules.kl_allowance(
             budget.nats, batch.examples, budget.power, seen, budget.decay
+        )
+        allowed = rules.allowance_astray(
+            allowed, times_astray(memory), nats_to_targets(batch)
         )
         most = rules.late_allowance(nats_left(memory, batch))
         allowed = where(most < allowed, most, allowed)

@@ -32,11 +32,16 @@ QUICK_IN_JAX = [
     "batches of one",
     "batches of two, batch norm",
     "heavy tails",
+    "huge initial weights",
     "two fifths of the labels wrong",
     "one example",
 ]
 SLOW_IN_JAX = [
     "features of different scales, linear",
+    "features of different scales",
+    "inputs times 1e6",
+    "huge initial weights, regression",
+    "counts in the ten thousands",
     "20 layers, tanh",
     "20 layers, relu",
     "all data in a batch",

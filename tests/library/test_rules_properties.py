@@ -29,7 +29,13 @@ ODD = [0.0, -0.0, 1.0, 0.5, 2.0, 0.25, 0.75, math.inf, -math.inf, math.nan]
 # XLA reads denormals as zero: beside them it gets numbers whose products are none.
 TINY = [1e-40, -1e-40, 1e-310]
 # But not in these, whose powers and roots it takes of the denormals themselves.
-POWERS = ("excess", "kl_allowance", "late_allowance")
+POWERS = (
+    "excess",
+    "kl_allowance",
+    "late_allowance",
+    "share_astray",
+    "allowance_astray",
+)
 
 
 def divided(a, b):
@@ -63,6 +69,13 @@ def excess(divergence, allowed):
     return math.nan if divergence != divergence else (
         divergence * 0 if divergence == 0 else divided(divergence, allowed) ** 0.5
     )  # fmt: skip
+
+
+def allowance_astray(allowed, ratio, most):
+    more = allowed * ((ratio * ratio * ratio) * (ratio * ratio * ratio))
+    if more > most:
+        more = most
+    return more if more > allowed else allowed
 
 
 def change_at(step_size, slope, distance, change):
@@ -117,6 +130,8 @@ ORACLES = {
         lambda nats, size, r, n, p: divided(nats * size**r, n**p),
         "nats examples power seen decay",
     ),
+    "share_astray": (lambda r: 1 - divided(1, (r * r * r) * (r * r * r)), ""),
+    "allowance_astray": (allowance_astray, "allowed ratio most"),
     "late_allowance": (lambda nats: 0.06 * nats * nats**0.5, "nats"),
     "excess": (excess, "divergence allowed"),
     "shortened": (lambda a, over: a / over if over > 1 else a, ""),

@@ -118,6 +118,10 @@ class Categorical(families.Categorical, Likelihood):
         weights = self._weights_of(self._labels(targets), dtype)
         return self._kept(targets, jnp.broadcast_to(weights, targets.shape))
 
+    def chance(self, outputs: PyTree) -> float | None:
+        """See `Likelihood`."""
+        return self.chance_among(jnp.shape(outputs)[-1])
+
     def least(self, targets: PyTree, average: Average) -> float | Array:
         """The entropy of targets that are probabilities, zero for others."""
         targets = jnp.asarray(targets)
@@ -293,6 +297,10 @@ class Bernoulli(families.Bernoulli, IndependentOutputs):
         lengths, targets = self._lengths(outputs, tangent), jnp.asarray(targets)
         positive = self._per_output("pos_weight", lengths)
         return self.summed(lengths * (1 + targets * (positive - 1)))
+
+    def chance(self, outputs: PyTree) -> float | None:
+        """See `Likelihood`."""
+        return self.chance_of(jnp.shape(outputs))
 
     def scale(
         self, loss: Float[Array, ""], targets: PyTree, average: Average

@@ -148,17 +148,16 @@ class Objective:
 
     def batch(self, outputs: PyTree, loss: Float[Array, ""]) -> Batch:
         """What the likelihood says about this batch, given its outputs and loss."""
+        likelihood, least, chance = self.likelihood, None, None
+        if self.penalty is None:  # Which may have any sign.
+            least = likelihood.least(self.targets, self.average)
+            chance = likelihood.chance(outputs)
         return Batch(
             examples=self._examples(outputs),
-            scale=self.likelihood.scale(loss, self.targets, self.average),
-            least=self._least(),
+            scale=likelihood.scale(loss, self.targets, self.average),
+            least=least,
+            chance=chance,
         )
-
-    def _least(self) -> float | Array | None:
-        """The least loss of any outputs; a penalty may have any sign."""
-        if self.penalty is not None:
-            return None
-        return self.likelihood.least(self.targets, self.average)
 
     def _examples(self, outputs: PyTree) -> Float[Array, ""]:
         r"""How many examples the mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.

@@ -125,6 +125,10 @@ class Categorical(families.Categorical, Likelihood):
         weights = torch.as_tensor(self.class_weights, device=targets.device)
         return self._kept(targets, weights[labels])
 
+    def chance(self, outputs: Tensor) -> float | None:
+        """See `Likelihood`."""
+        return self.chance_among(self._classes_last(outputs).shape[-1])
+
     def least(self, targets: list[Tensor], average: Average) -> float | Tensor:
         """The entropy of targets that are probabilities, zero for others."""
         if not _are_probabilities(targets[0]):
@@ -319,6 +323,10 @@ class Bernoulli(families.Bernoulli, IndependentOutputs):
     def targets_from(self, outputs: Tensor, grad: Tensor) -> tuple[Tensor, None]:
         """Yes, where the loss pulls the logit up."""
         return (grad < 0).to(outputs.dtype), None
+
+    def chance(self, outputs: Tensor) -> float | None:
+        """See `Likelihood`."""
+        return self.chance_of(outputs.shape)
 
     def scale(
         self, loss: Tensor, targets: list[Tensor], average: Average

@@ -71,6 +71,10 @@ class OutputMean(Likelihood):
         """See `Likelihood`."""
         return self.likelihood.targets_from(outputs, grad)
 
+    def chance(self, outputs: Any) -> float | None:
+        """See `Likelihood`; nats, of which the loss has a share, stay nats."""
+        return self.likelihood.chance(outputs)
+
     def least(self, targets: list[Tensor], average: Average) -> float | Tensor | None:
         """See `Likelihood`."""
         least = self.likelihood.least(targets, average)

@@ -113,13 +113,15 @@ class Point:
         """What the likelihood says about the whole batch."""
         parts = [as_objective("Rule.budget", part) for part in self.parts]
         likelihood, targets = parts[0].likelihood, [part.targets for part in parts]
+        least, chance = None, None
+        if all(part.penalty is None for part in parts):  # Which may have any sign.
+            least = likelihood.least(targets, self._average)
+            chance = likelihood.chance(self.outputs[0])
         return Batch(
             examples=self._examples(),
             scale=likelihood.scale(self.loss, targets, self._average),
-            # A penalty may have any sign.
-            least=None
-            if any(part.penalty is not None for part in parts)
-            else likelihood.least(targets, self._average),
+            least=least,
+            chance=chance,
         )
 
     def _examples(self) -> Scalar:
