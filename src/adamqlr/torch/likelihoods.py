@@ -165,7 +165,7 @@ class Categorical(families.Categorical, Likelihood):
         p = functional.softmax(at_least_float32("Categorical", outputs), -1)
         g, classes = grad.to(p.dtype), p.shape[-1]
         weights = self._class_weights(p)
-        own = torch.ones(classes).to(p) if weights is None else weights
+        own = p.new_ones(classes) if weights is None else weights
         rest = self.label_smoothing * own / classes
         own = (1 - self.label_smoothing) * own
         dot = lambda a, b: (a * b).sum(-1, keepdim=True)

@@ -25,6 +25,7 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adamqlr.rules import Scalar
 from adamqlr.torch.likelihoods import Categorical, Likelihood
 from adamqlr.torch.losses import as_likelihood
 from adamqlr.torch.objective import (
@@ -61,7 +62,7 @@ class Taken(NamedTuple):
     factor: Tensor
     norms: Tensor
     agreement: Tensor
-    left: Tensor
+    left: Scalar
 
     def compared(self, point: Point, grads: list[Tensor]) -> tuple[Tensor, Tensor]:
         """What clipping has done to them.
@@ -78,7 +79,8 @@ class Taken(NamedTuple):
         then, now = torch.stack(point.whole(*sums)).chunk(2)
         shrunk = torch.where(now == 0, 1, then / now)
         shrunk[1] = shrunk[1].sqrt()  # of squares
-        doubts = self.agreement, shrunk.min() / shrunk.max(), self.left
+        left = placed(self.left, point.home)
+        doubts = self.agreement, shrunk.min() / shrunk.max(), left
         return shrunk[1], torch.stack(point.agreed(*doubts))
 
 
@@ -140,7 +142,7 @@ class Recorder:
         """Let go of what `backward()` reached: the gradients are used, or gone."""
         self._reached: list[Reached] = []
         self._wrong: Exception | None = None
-        self._left: Tensor | None = None
+        self._left: Scalar | None = None
         self._norms: Tensor | None = None
 
     def point(self, params: list[Tensor]) -> tuple[Point, Taken]:
@@ -296,7 +298,7 @@ class Recorder:
         if not grads:  # If there were any for passes before, the loop dropped them.
             self.forget()
         if self._left is None:
-            self._left = norms(grads).sum()
+            self._left = norms(grads).sum() if grads else 0.0
         known, wrong, versions = len(self._reached), self._wrong, _versions(grads)
 
         @torch.no_grad()

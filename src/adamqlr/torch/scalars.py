@@ -41,7 +41,10 @@ def home(tensors: Iterable[Tensor]) -> torch.device:
 def placed(value: Scalar, device: torch.device) -> Tensor:
     """A number or a scalar on the device, in float64 where that has it."""
     dtype = torch.float32 if device.type == "mps" else torch.float64
-    return torch.as_tensor(value, dtype=dtype, device=device)
+    if isinstance(value, Tensor):
+        return value.to(device, dtype)
+    # Written there, not copied: for a copy the host would wait.
+    return torch.full((), value, dtype=dtype, device=device)
 
 
 def wide(value: Tensor) -> Tensor:
