@@ -1,5 +1,6 @@
 """What a front end measures before a step, as values of any framework's scalars."""
 
+import math
 from typing import NamedTuple
 
 from adamqlr import rules
@@ -107,7 +108,7 @@ def measurement(
     """What a look and the gradient say together; see `Measurement`.
 
     Args:
-        look: along the direction; of NaN where nobody looked.
+        look: along the direction; of anything where nobody looked.
         loss: of the batch.
         slope: along the direction.
         square_norm: of the direction.
@@ -119,6 +120,7 @@ def measurement(
     curvature, trial = look.curvature, look.trial
     if curvature is None and trial is not None:
         curvature = abs(rules.curvature_between(slope, *trial))
+    curvature = rules.where(looked, curvature, math.nan)
     return Measurement(
         loss=loss,
         slope=slope,

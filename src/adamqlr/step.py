@@ -275,7 +275,8 @@ def _outcome(
     expected = rules.change_at(step_size, measured.slope, *trial)
     rounding = measured.rounding * stretch * stretch
     ratio = rules.reduction_ratio(expected, proposal.predicted_change, rounding)
-    return trial.change, where(measured.looked, ratio, math.nan)
+    looked = measured.looked
+    return where(looked, trial.change, math.nan), where(looked, ratio, math.nan)
 
 
 def _next_damping(rule: Rule, damping: Scalar, ratio: Scalar) -> Scalar:
