@@ -77,6 +77,7 @@ ROOMS = {
         "products",
         "curvature",
         "directions",
+        "pending",
         "groups",
         "averaging",
         "arguments",

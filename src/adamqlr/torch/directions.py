@@ -8,11 +8,14 @@ dict for each parameter, and read its settings from `group`; whatever it adds to
 # pyright: reportPrivateImportUsage=false
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from adamqlr.rules import Truth
 
 
 class Direction(Protocol):
@@ -34,10 +37,12 @@ def adam(
     params: list[Tensor],
     states: list[dict[str, Any]],
     group: dict[str, Any],
+    sound: Truth = True,
 ) -> list[Tensor]:
     r"""Adam's, $\hat m / (\sqrt{\hat v} + \epsilon)$, with `betas` and `eps`."""
-    b1 = group["betas"][0]
-    means, roots = _moments(grads, params, states, group, lambda t: 1 / (1 - b1**t))
+    b1, grads = group["betas"][0], _if(sound, grads)
+    factor = lambda t: 1 / (1 - b1**t)
+    means, roots = _moments(grads, params, states, group, factor, sound)
     return list(torch._foreach_div(means, roots))
 
 
@@ -46,6 +51,7 @@ def nesterov_adam(
     params: list[Tensor],
     states: list[dict[str, Any]],
     group: dict[str, Any],
+    sound: Truth = True,
 ) -> list[Tensor]:
     r"""Adam's with Nesterov's momentum, where the next step would see its mean.
 
@@ -55,10 +61,10 @@ def nesterov_adam(
     References:
         Dozat, *Incorporating Nesterov Momentum into Adam*, 2016.
     """
-    b1 = group["betas"][0]
+    b1, grads = group["betas"][0], _if(sound, grads)
     own = lambda t: (1 - b1) / (1 - b1**t)
     both = lambda t: b1 / (1 - b1 ** (t + 1)) + own(t)
-    means, roots = _moments(grads, params, states, group, both)
+    means, roots = _moments(grads, params, states, group, both, sound)
     ahead = [
         torch.lerp(mean, grad, own(state["step"]) / both(state["step"]))
         for mean, grad, state in zip(means, grads, states, strict=True)
@@ -73,6 +79,7 @@ def _moments(
     states: list[dict[str, Any]],
     group: dict[str, Any],
     factor: Callable[[int], float],
+    sound: Truth,
 ) -> tuple[list[Tensor], list[Tensor]]:
     r"""Adam's $m$, and $(\sqrt{\hat v} + \epsilon) / f_t$ in tensors of their own."""
     (b1, b2), eps = group["betas"], group["eps"]
@@ -85,8 +92,11 @@ def _moments(
     means = [state["exp_avg"] for state in states]
     squares = [state["exp_avg_sq"] for state in states]
     steps = [state["step"] for state in states]
-    torch._foreach_lerp_(means, grads, 1 - b1)
-    torch._foreach_mul_(squares, b2)
+    if sound is True:
+        torch._foreach_lerp_(means, grads, 1 - b1)
+    else:
+        torch._foreach_lerp_(means, grads, _weights(sound, 1 - b1, means))
+    _decay(sound, b2, squares)
     torch._foreach_addcmul_(squares, grads, grads, 1 - b2)
     roots = torch._foreach_sqrt(squares)
     torch._foreach_mul_(roots, [(1 - b2**t) ** -0.5 / factor(t) for t in steps])
@@ -99,21 +109,66 @@ def sgd(
     params: list[Tensor],
     states: list[dict[str, Any]],
     group: dict[str, Any],
+    sound: Truth = True,
 ) -> list[Tensor]:
     r"""The gradient, or with `momentum` $\mu$ the running sum $b \gets \mu b + g$."""
+    grads = _if(sound, grads)
     if group["momentum"] is None:
         return [grad.clone() for grad in grads]
     for state, param in zip(states, params, strict=True):
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(param)
     sums = [state["momentum_buffer"] for state in states]
-    torch._foreach_mul_(sums, group["momentum"])
+    _decay(sound, group["momentum"], sums)
     torch._foreach_add_(sums, grads)
     return [total.clone() for total in sums]
 
 
-# These do the same to each number, whatever the shape of the tensor that it is in.
+def _if(sound: Truth, grads: list[Tensor]) -> list[Tensor]:
+    """The gradients; zeros where they are not sound, of which nothing is to be kept."""
+    if sound is True:
+        return grads
+    return [torch.where(sound, grad, 0) for grad in grads]
+
+
+def _decay(sound: Truth, factor: float, sums: list[Tensor]) -> None:
+    """Multiply what is remembered, if the gradients that are to be added are sound."""
+    if sound is True:
+        torch._foreach_mul_(sums, factor)
+        return
+    # In bfloat16 a factor near one would be one; what it lacks keeps its digits.
+    for each, lacking in zip(sums, _weights(sound, factor - 1, sums), strict=True):
+        each.addcmul_(each, lacking)
+
+
+def _weights(sound: Tensor, weight: float, tensors: list[Tensor]) -> list[Tensor]:
+    """The weight in the type of each tensor; zero if the gradients are not sound."""
+    kinds = {tensor.dtype for tensor in tensors}
+    weights = {kind: weight * sound.to(kind) for kind in kinds}
+    return [weights[tensor.dtype] for tensor in tensors]
+
+
+# These do the same to each number, whatever the shape of the tensor that it is in. They
+# can be told by a tensor `sound` whether to remember gradients, which takes no wait.
 ELEMENTWISE: tuple[Direction, ...] = (adam, nesterov_adam, sgd)
+
+
+def remembering_if(sound: Truth, direction: Direction) -> Direction:
+    """One of `ELEMENTWISE` whose memory stays as it is if gradients are not sound.
+
+    Its count of steps goes on, since that is the host's; see `uncount`.
+    """
+    if sound is True:
+        return direction
+    # Only those in `ELEMENTWISE` have it, not every direction.
+    return functools.partial(direction, sound=sound)  # pyright: ignore[reportCallIssue]
+
+
+def uncount(states: Iterable[dict[str, Any]]) -> None:
+    """Take back the count of a step whose gradients were not sound."""
+    for state in states:
+        if "step" in state:
+            state["step"] -= 1
 
 
 def count_in_numbers(states: Iterable[dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from adamqlr.rules import Scalar, Truth
 from adamqlr.torch.objective import Arguments, Objective
 from adamqlr.torch.replay import Start
 
@@ -101,9 +102,14 @@ class Doubts(NamedTuple):
         left: norm of the gradients that `backward()` found there.
     """
 
-    agreement: float
-    evenness: float
-    left: float
+    agreement: Scalar
+    evenness: Scalar
+    left: Scalar
+
+    def any(self) -> Truth:
+        """Whether `refuse` has something to say."""
+        unlike = (self.agreement < _SAME_LOSS) | (self.evenness < _SAME_FACTOR)
+        return unlike | (self.left > 0)
 
     def refuse(self, loss: Any, model: str) -> None:
         """Say what is wrong, if anything is, with the cure."""

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from adamqlr import rules
 from adamqlr.measurements import Batch
-from adamqlr.rules import Scalar
+from adamqlr.rules import Scalar, Truth
 from adamqlr.torch.objective import (
     Accumulated,
     Closure,
@@ -180,9 +180,9 @@ class Point:
                     "optimiser, as groups, if both are to measure their steps"
                 )
 
-    def restore_buffers(self) -> None:
+    def restore_buffers(self, unless: Truth) -> None:
         """Take back what the gradient's evaluation left in the model's buffers."""
-        self.starts[0].restore_buffers()
+        self.starts[0].restore_buffers(unless)
 
     @torch.no_grad()
     def part(self, every: int) -> Point:

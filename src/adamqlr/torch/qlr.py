@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from adamqlr import step as method
 from adamqlr.measurements import Look, Trial, measurement
 from adamqlr.memory import Memory
-from adamqlr.rules import Limit, Truth
+from adamqlr.rules import Limit, Truth, where
 from adamqlr.settings import Rule
 from adamqlr.step import Proposal, StepInfo
 from adamqlr.torch import averaging, groups, memory
@@ -36,10 +36,16 @@ from adamqlr.torch.arguments import (
 )
 from adamqlr.torch.bundles import Bundles
 from adamqlr.torch.curvature import Curvature, Probe
-from adamqlr.torch.directions import ELEMENTWISE, Direction, count_in_numbers
+from adamqlr.torch.directions import (
+    ELEMENTWISE,
+    Direction,
+    count_in_numbers,
+    remembering_if,
+)
 from adamqlr.torch.groups import Hook
 from adamqlr.torch.objective import Accumulated, Objective, Pick
 from adamqlr.torch.passes import Doubts
+from adamqlr.torch.pending import Pending, is_read_later
 from adamqlr.torch.point import Point, bare, gradient
 from adamqlr.torch.recording import Recorder, Taken
 from adamqlr.torch.replay import move
@@ -123,12 +129,15 @@ class QLR(torch.optim.Optimizer):
         self._bundles: Bundles | None = None
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._left: tuple[Tensor, int] | None = None
+        self._pending: Pending | None = None
+        self._due: bool | None = None  # Not known before the first step.
         own = {"lr": lr, "weight_decay": weight_decay, "l2": l2} | memory.begin(rule)
         super().__init__(params, own | options)  # type: ignore[arg-type]
         refuse_learning_rate(type(self).__name__, self.param_groups)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the watched model: a copy is to be told its own, by `watch`."""
+        self._settle()
         names = ("direction", "curvature", "rule", "clip", "_info")
         return super().__getstate__() | {name: vars(self)[name] for name in names}
 
@@ -136,7 +145,8 @@ class QLR(torch.optim.Optimizer):
         """Begin as a copy that has met no model; a checkpoint is loaded by it too."""
         if "_models" not in vars(self):
             self._recorder, self._bundles, self._left = None, None, None
-            self._models = weakref.WeakSet()
+            self._pending, self._models = None, weakref.WeakSet()
+        self._due = None  # What is remembered now may say otherwise.
         super().__setstate__(state)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -150,6 +160,7 @@ class QLR(torch.optim.Optimizer):
     @property
     def info(self) -> StepInfo | None:
         """What the last step measured and did; reading it waits for the device."""
+        self._settle()
         if self._info is None or isinstance(self._info.rejected, bool):
             return self._info
         device = self._info.loss.device
@@ -162,6 +173,12 @@ class QLR(torch.optim.Optimizer):
         )
         return self._info
 
+    @torch._disable_dynamo
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds; on a GPU, once the last step is known to be made."""
+        self._settle()
+        return super().state_dict()
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a checkpoint, also that of a `torch.optim.Adam` or `AdamW`.
 
@@ -169,6 +186,7 @@ class QLR(torch.optim.Optimizer):
         its own settings stay: a learning rate is none of them. What a checkpoint of an
         earlier version of this optimiser lacks begins anew too.
         """
+        self._settle()
         theirs = state_dict["param_groups"]
         groups = memory.groups_of_another(self.param_groups, theirs)
         if groups is None:
@@ -187,6 +205,7 @@ class QLR(torch.optim.Optimizer):
         `train()` takes it back; a step that takes the gradient itself does so too.
         Nothing happens where the rule has no average.
         """
+        self._settle()
         if not averaging.is_in_place(self.state):
             warn_of_written_parameters(self._left)
         averaging.put_in_place(self.state)
@@ -269,6 +288,7 @@ class QLR(torch.optim.Optimizer):
         if closure is None and self._is_asked_for_states():
             return self._begin_states()
         point, taken = self._taken(closure)
+        self._settle()  # Not before: by now a GPU has the gradient to take.
         with self._unrecorded():
             return self._stepped(point, taken)
 
@@ -291,10 +311,9 @@ class QLR(torch.optim.Optimizer):
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]
         squares = point.whole(*[inner_product(part, part) for part in made_of])
-        due = method.is_due(self.rule, remembered)
-        sound, due = self._asked(torch.stack([point.loss, *squares]), due, doubts)
-        if not sound:
-            point.restore_buffers()
+        finite = torch.stack([point.loss, *squares]).isfinite().all()
+        sound, due = self._asked(finite, remembered, doubts)
+        point.restore_buffers(unless=sound)
         along, *products = self._course(
             bundles, weights, (grads, updates), sound=sound, spare=stretch is None
         )
@@ -307,10 +326,10 @@ class QLR(torch.optim.Optimizer):
             self.zero_grad()
         else:
             slope = slope * stretch
-        looked, look = sound and due, Look(torch.full_like(slope, torch.nan))
-        direction = bundles.apart(along) if looked else []
+        looked, look = due and sound, Look(torch.full_like(slope, torch.nan))
+        direction = [] if looked is False else bundles.apart(along)
         batch = None if self.rule.budget is None else point.batch()
-        if looked:
+        if looked is not False:
             reach = method.reach(remembered, point.loss, slope, batch)
             look = self.curvature.look(point, direction, reach)
         measured = measurement(
@@ -327,10 +346,10 @@ class QLR(torch.optim.Optimizer):
         trial = _trial(self.rule, look, point, direction, proposal)
         judged = method.judge(self.rule, remembered, measured, proposal, trial)
         learnt, self._info = judged
-        if sound:
+        if sound is not False:
             self._move(bundles, weights, along, learnt, self._info)
             drop_gathered(point.parts[0].model)
-        memory.keep(self.param_groups, learnt)
+        self._remember(learnt, sound, doubts)
         return point.loss.to(params[0].device, scalar_dtype(params))
 
     def _move(
@@ -378,16 +397,40 @@ class QLR(torch.optim.Optimizer):
             self._recorder.forget()
 
     def _asked(
-        self, finite: Tensor, due: Truth, doubts: Tensor | None
-    ) -> tuple[bool, bool]:
-        """Whether all is finite, and a look due: a step's one wait for the device."""
-        answers = [finite.isfinite().all(), due]
+        self, finite: Tensor, remembered: Memory, doubts: Tensor | None
+    ) -> tuple[Truth, bool]:
+        """Whether a step is made if all is finite, and whether it looks.
+
+        The first is a tensor where the host lets the device go on. The second it then
+        knows from the last step, or reads from what was loaded.
+        """
+        if self.direction in ELEMENTWISE and is_read_later(finite.device):
+            if self._due is None:
+                known = memory.recall(self.param_groups, torch.device("cpu"))
+                self._due = bool(method.is_due(self.rule, known))
+            sound = finite if doubts is None else finite & ~Doubts(*doubts).any()
+            return sound, self._due
+        answers = [finite, method.is_due(self.rule, remembered)]
         answers += [] if doubts is None else list(doubts)
         scalars = [placed(answer, finite.device) for answer in answers]
         sound, due, *about = torch.stack(scalars).tolist()
         if self._recorder is not None and about:
             self._recorder.refuse(Doubts(*about))
         return bool(sound), bool(due)
+
+    def _remember(self, learnt: Memory, sound: Truth, doubts: Tensor | None) -> None:
+        """Keep what a step taught, and what the host is to hear if it did not wait."""
+        memory.keep(self.param_groups, learnt)
+        if isinstance(sound, Tensor):
+            assert self._bundles is not None, "the step was made with them"
+            due, recorder = method.is_due(self.rule, learnt), self._recorder
+            self._pending = Pending(sound, due, doubts, self._bundles, recorder)
+
+    def _settle(self) -> None:
+        """Hear of the last step, if the host did not wait for it; see `Pending`."""
+        if self._pending is not None:
+            pending, self._pending, self._due = self._pending, None, None
+            self._due = pending.settled()
 
     def _unrecorded(self) -> contextlib.AbstractContextManager[None]:
         """The step's own calls of the model are not the loop's."""
@@ -452,16 +495,20 @@ class QLR(torch.optim.Optimizer):
         weights: list[Tensor],
         gradients: tuple[list[Tensor], list[Tensor]],
         *,
-        sound: bool,
+        sound: Truth,
         spare: bool,
     ) -> groups.Course:
         """Where to go; nowhere if something is not finite, which leaves no trace."""
-        if not sound:
-            grads, updates = gradients
-            slope = inner_product(grads, updates)
-            return groups.Course(updates, slope, inner_product(updates, updates))
+        if sound is False:
+            unknown = torch.full((), torch.nan, device=weights[0].device)
+            return groups.Course(gradients[1], unknown, unknown)
         self.state.update(zip(bundles.params, bundles.states, strict=True))
-        return groups.course(self.direction, bundles, weights, gradients, spare=spare)
+        direction = remembering_if(sound, self.direction)
+        course = groups.course(direction, bundles, weights, gradients, spare=spare)
+        return course._replace(
+            slope=where(sound, course.slope, torch.nan),
+            square_norm=where(sound, course.square_norm, torch.nan),
+        )
 
 
 def _trial(

@@ -18,6 +18,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
+from adamqlr.rules import Truth
 from adamqlr.torch.sharding import gathered_types, is_sharded, local, sharded_modules
 
 
@@ -117,9 +118,18 @@ class Start:
         finally:
             hook.remove()
 
-    def restore_buffers(self) -> None:
-        """Take back what the evaluation left in the model's buffers."""
-        _set_buffers(self.buffers)
+    @torch.no_grad()
+    def restore_buffers(self, unless: Truth) -> None:
+        """Take back what the evaluation left in the model's buffers.
+
+        Args:
+            unless: what it left is to stay; may be a tensor.
+        """
+        if isinstance(unless, Tensor) and all(map(_can_be_chosen, self.buffers)):
+            for *_, buffer, contents in self.buffers:
+                torch.where(unless.to(buffer.device), buffer, contents, out=buffer)
+        elif not unless:  # Of a tensor, the host waits to know it.
+            _set_buffers(self.buffers)
 
 
 def _autocast_dtype(kind: str) -> torch.dtype | None:
@@ -170,6 +180,12 @@ def _as_they_are(buffers: list[_Buffer]) -> list[_Buffer]:
     """The same buffers with what they hold now."""
     now = [(module, name, getattr(module, name)) for module, name, *_ in buffers]
     return [(m, name, buffer, buffer.detach().clone()) for m, name, buffer in now]
+
+
+def _can_be_chosen(entry: _Buffer) -> bool:
+    """Whether a buffer holds numbers still, of which the device can choose some."""
+    module, name, buffer, _ = entry
+    return getattr(module, name) is buffer and buffer.layout == torch.strided
 
 
 @torch.no_grad()
