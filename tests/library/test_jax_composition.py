@@ -24,7 +24,7 @@ from adamqlr.jax import (
     sgd_qlr,
     train_step,
 )
-from cases import CASES, linear_regression, mlp, mlp_params
+from cases import CASES, double, linear_regression, mlp, mlp_params, one_step
 
 
 def rescaled(rescale):
@@ -231,6 +231,29 @@ def test_slope_uses_the_raw_gradient_also_after_clipping():
     # Clipping the norm only scales the direction, to which the step is invariant.
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), updates, plain
+    )
+
+
+DECAYING = {"w1": True, "b1": False, "w2": True}
+
+
+@pytest.mark.parametrize("mask", [DECAYING, lambda params: DECAYING])
+def test_weight_decay_by_a_mask_enters_the_direction_and_not_the_gradient(mask, x64):
+    objective, params = double("gaussian")
+    grad = jax.grad(objective)(params)
+    adam = optax.scale_by_adam(b2=0.99, nesterov=True)
+    direction, _ = adam.update(grad, adam.init(params))
+    decayed = {
+        name: part + 0.1 * params[name] if DECAYING[name] else part
+        for name, part in direction.items()
+    }
+    optimiser = adam_qlr(weight_decay=0.1, mask=mask)
+    new, state = one_step(optimiser, objective, params)
+    slope = optax.tree.vdot(grad, decayed)
+    np.testing.assert_allclose(state.info.slope, slope, rtol=1e-12)
+    expected = optax.tree.add_scale(params, -state.info.step_size, decayed)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), new, expected
     )
 
 
