@@ -39,6 +39,7 @@ class Memory(NamedTuple):
             more of them than float32 can count (16,777,216).
         astray: how many examples do not count, since they were seen while predictions
             were worse than a constant's.
+        arrived: one, once predictions have had less than half of a constant's error.
         mean: of all targets, where a budget needs the scale that the likelihood leaves
             open; zero elsewhere.
         variance: of all targets; of losses that count nats, what a nat is.
@@ -58,6 +59,7 @@ class Memory(NamedTuple):
     examples: Scalar
     uncounted: Scalar
     astray: Scalar
+    arrived: Scalar
     mean: Scalar
     variance: Scalar
     error: Scalar
@@ -69,7 +71,7 @@ class Memory(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 11, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 12, steps=0, rejections=0)
 
 
 def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
@@ -91,6 +93,8 @@ def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
         ),
         error=rules.running_mean(memory.error, scale.error, ERROR_DECAY),
     )
+    near = (memory.error > 0) & (memory.error < memory.variance / 2)
+    memory = memory._replace(arrived=where(near, 1.0, memory.arrived))
     share = rules.share_astray(times_astray(memory))
     memory = memory._replace(astray=memory.astray + share * batch.examples)
     return memory, rules.dispersion(memory.variance, memory.error)
@@ -114,9 +118,10 @@ def _scale(loss: Scalar, batch: Batch) -> Scale | None:
 def times_astray(memory: Memory) -> Scalar:
     """How many times the error of a constant predictions have; one if not even that.
 
-    Of losses in nats, the loss over that of guessing.
+    Of losses in nats, the loss over that of guessing. One who has arrived once is not
+    let go again, for an outlier say.
     """
-    known = memory.variance > 0
+    known = (memory.variance > 0) & (memory.arrived == 0)
     ratio = rules.quotient(memory.error, where(known, memory.variance, 1))
     return where(known & (ratio > 1), ratio, 1.0)
 

@@ -146,6 +146,45 @@ def test_a_loss_of_many_nats_may_fall_by_many():
     assert step.propose(rule, begin(rule), far).dispersion == 5e4
 
 
+def spent(memory, error):
+    """The nats of a step, and the memory after it, at an error in squares of sigma."""
+    scale = Scale(0.0, 1.0, error)
+    seen = measured(slope=100.0, batch=batch(scale=scale))
+    memory, info = judged(Rule(budget=KLBudget(1e-3)), seen, memory=memory)
+    return info.kl_divergence, memory
+
+
+def test_what_a_network_worse_than_a_constant_has_seen_does_not_count():
+    usual, _ = spent(None, 1.0)
+    _, memory = spent(None, 10.0)
+    assert memory.astray == pytest.approx(8 * (1 - 10**-6))
+    again, _ = spent(memory._replace(error=0.0), 1.0)
+    assert again == pytest.approx(usual, rel=1e-5)
+
+
+def test_a_network_worse_than_a_constant_may_go_until_it_arrives():
+    usual, _ = spent(None, 1.0)
+    assert spent(None, 2.0)[0] == pytest.approx(64 * usual)
+    assert spent(None, 1e3)[0] == pytest.approx(1)  # all of the way
+    _, memory = spent(None, 0.4)
+    _, memory = spent(memory, 1e3)
+    assert memory.arrived == 1 and memory.error > 50
+    assert memory.astray == 0 and spent(memory, 1e3)[0] < usual
+
+
+def test_what_guessing_costs_tells_how_far_off_nats_are():
+    rule = Rule(budget=KLBudget(1e-3))
+
+    def allowed(loss, chance):
+        told = Batch(8.0, None, 0.0, chance)
+        info = judged(rule, measured(loss=loss, slope=1e4, batch=told))[1]
+        return info.kl_divergence * max(loss / (chance or 10), 1)  # in nats
+
+    assert allowed(2.0, math.log(10)) == pytest.approx(allowed(2.0, None))
+    assert allowed(1e4, math.log(10)) == pytest.approx(1500)
+    assert allowed(1e4, None) == pytest.approx(1500)
+
+
 def test_a_step_goes_ten_times_as_far_as_somebody_looked():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9), curvature_decay=0.5)
     rule = dataclasses.replace(rule, look_every=4)
