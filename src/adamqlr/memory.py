@@ -15,9 +15,9 @@ ERROR_DECAY = NORM_DECAY = 0.9
 # not known what guessing costs: one that guesses among 20,000 classes is.
 USUAL_NATS = 10.0
 
-# Of the height of a loss in nats, see `nats_to_targets`: a quarter if it is in
-# proportion to logits; counts, which are not, do not bear that much.
-NATS_TO_TARGETS = 0.15
+# Of the height of a loss in nats, see `nats_to_targets`. A quarter would be all of the
+# way if it were in proportion to logits on all examples alike; 0.15 swings far beyond.
+NATS_TO_TARGETS = 0.1
 
 # How many times longer or shorter than this direction the usual one may be taken for.
 UNUSUAL_NORM = 10.0
@@ -39,7 +39,8 @@ class Memory(NamedTuple):
             more of them than float32 can count (16,777,216).
         astray: how many examples do not count, since they were seen while predictions
             were worse than a constant's.
-        arrived: one, once predictions have had less than half of a constant's error.
+        arrived: one, once predictions have had less than half of a constant's error in
+            squares.
         mean: of all targets, where a budget needs the scale that the likelihood leaves
             open; zero elsewhere.
         variance: of all targets; of losses that count nats, what a nat is.
@@ -93,7 +94,7 @@ def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
         ),
         error=rules.running_mean(memory.error, scale.error, ERROR_DECAY),
     )
-    near = (memory.error > 0) & (memory.error < memory.variance / 2)
+    near = (memory.error < memory.variance / 2) & where(_is_in_nats(batch), False, True)
     memory = memory._replace(arrived=where(near, 1.0, memory.arrived))
     share = rules.share_astray(times_astray(memory))
     memory = memory._replace(astray=memory.astray + share * batch.examples)
@@ -118,8 +119,9 @@ def _scale(loss: Scalar, batch: Batch) -> Scale | None:
 def times_astray(memory: Memory) -> Scalar:
     """How many times the error of a constant predictions have; one if not even that.
 
-    Of losses in nats, the loss over that of guessing. One who has arrived once is not
-    let go again, for an outlier say.
+    Of losses in nats, the loss over that of guessing: a large one is a network's that
+    is sure and wrong. An error in squares may be large for an outlier among the
+    targets, so that one who has arrived once is not let go again.
     """
     known = (memory.variance > 0) & (memory.arrived == 0)
     ratio = rules.quotient(memory.error, where(known, memory.variance, 1))

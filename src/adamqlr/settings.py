@@ -85,7 +85,7 @@ class KLBudget:
 
     While predictions are worse than a constant's, $r$ times, the examples seen count
     $r^{-6}$ of themselves, and a step may move predictions $r^6$ times as far, up to
-    where their targets are; not again, once their error was below half of a constant's.
+    where their targets are.
 
     What no limit cuts goes half as far again as the model's minimum: along a direction
     that is mostly momentum the minimum is a greedy place to stop.

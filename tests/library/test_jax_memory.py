@@ -67,7 +67,7 @@ def test_each_step_spends_what_the_examples_seen_allow():
     budget = KLBudget(1e-5, decay=0.25, power=0.5)
     optimiser = qlr(optax.scale_by_adam(), curvature=Fisher(), rule=Rule(budget=budget))
     for kind, targets in [(Gaussian(), Y - 4), (Categorical(), jnp.argmax(Y, axis=2))]:
-        seen, most = 0, 1.0 if kind.chance(Y[0]) is None else 0.15 * np.log(2)
+        seen, most = 0, 1.0 if kind.chance(Y[0]) is None else 0.1 * np.log(2)
         for state in infos(optimiser, kind, targets):
             ratio = max(state.memory.error / state.memory.variance, 1)
             seen += 8 / ratio**6

@@ -80,7 +80,7 @@ def test_each_step_spends_what_the_examples_seen_allow(likelihood, targets):
     """
     rule = Rule(budget=KLBudget(1e-4, decay=0.25, power=0.5))
     settings = dict(make=plain_adam, curvature=Fisher(), rule=rule)
-    seen, most = 0, 1.0 if likelihood.chance(Y[0]) is None else 0.15 * math.log(2)
+    seen, most = 0, 1.0 if likelihood.chance(Y[0]) is None else 0.1 * math.log(2)
     for optimiser in steps(likelihood, targets, **settings):
         group = optimiser.param_groups[0]
         ratio = max(float(group["memory_error"] / group["memory_variance"]), 1)
