@@ -186,7 +186,7 @@ def test_a_sweep_over_traced_settings_compiles_one_program():
     settings = [
         (1e-3, 0.005, 0.9, 1.0),
         (1e3, 0.005, 0.9, 1.0),
-        (1e-3, 0.001, 0.9, 1.0),
+        (1e-3, 1e-8, 0.9, 1.0),
         (1e-3, 0.005, 0.5, 1.0),
         (1e-3, 0.005, 0.9, 1e-2),
     ]

@@ -149,12 +149,15 @@ def test_steps_spend_their_kl_budget_as_directions_go():
     _, states = many_steps(
         plain(budget=KLBudget(1e-5, decay=0.0, power=1.0)), objective, params, 30
     )
-    info = states.info
-    assert (info.kl_divergence <= 10 * 4e-5 * 1.001).all()
+    info, memory = states.info, states.memory
+    # This network starts worse than one that guesses, which opens the budget.
+    dispersion = np.maximum(memory.error / memory.variance, 1)
+    astray = dispersion**6
+    assert (info.kl_divergence <= 10 * 4e-5 * astray * 1.001).all()
     counted = np.maximum(info.curvature, info.slope**2 / (2 * info.loss))
-    spent = info.step_size**2 * counted / 2
+    spent = info.step_size**2 * counted / 2 / dispersion
     assert (info.limit == Limit.KL_BUDGET).any()
-    np.testing.assert_allclose(spent[0], 4e-5, 1e-3)
+    np.testing.assert_allclose(spent[0], 4e-5 * astray[0], 1e-3)
     np.testing.assert_allclose(info.kl_divergence, spent, 1e-3)
 
 

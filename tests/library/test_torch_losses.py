@@ -459,7 +459,7 @@ def test_micro_batches_make_the_whole_for_heads_and_class_weights():
             model.zero_grad()
             point, _, look = _look(objective)
             grads = [param.grad.clone() for param in point.params]
-            examples, scale, _ = point.batch()
+            examples, scale, *_ = point.batch()
             scales = [] if scale is None else list(scale)
             answers.append([point.loss, examples, look.curvature, *scales, *grads])
         for whole, parts in zip(*answers, strict=True):

@@ -129,7 +129,8 @@ def test_an_lstm_falls_back_to_two_backward_passes_and_says_so_once():
     torch.manual_seed(0)
     model, x = Recurrent(), torch.randn(6, 5, 3)
     y = torch.arange(30).reshape(6, 5) % 3
-    optimiser = AdamQLR(model.parameters(), curvature=Fisher())
+    short = Rule(budget=KLBudget(1e-3))  # over which both see the same bend
+    optimiser = AdamQLR(model.parameters(), curvature=Fisher(), rule=short)
     objective = Objective(model, Categorical(), x, y)
     with pytest.warns(UserWarning, match="Recurrent has no forward-mode derivative"):
         optimiser.step(objective)
@@ -137,7 +138,7 @@ def test_an_lstm_falls_back_to_two_backward_passes_and_says_so_once():
         warnings.simplefilter("error")
         optimiser.step(objective)
     torch.manual_seed(0)
-    probed = AdamQLR((other := Recurrent()).parameters())
+    probed = AdamQLR((other := Recurrent()).parameters(), rule=short)
     set_reach(probed, 0.01)  # not bound by a first probe's short sight
     probed.step(Objective(other, Categorical(), x, y))
     probed.step(Objective(other, Categorical(), x, y))
