@@ -297,8 +297,10 @@ class Chart {
   }
 
   pixel(scale, value, middle) {
-    // Below zero a logarithm has no place: far below the median is low enough.
-    const far = scale.kind === "log" && value <= 0 ? middle / 1e3 : value;
+    // Below zero a logarithm has no place: far below the median is low enough, or, if that
+    // has none either, below the axis.
+    const low = (middle > 0 ? middle : scale.domain[0]) / 1e3;
+    const far = scale.kind === "log" && value <= 0 ? low : value;
     return Math.max(-1e5, Math.min(1e5, scale(far)));
   }
 
