@@ -18,7 +18,7 @@ from adamqlr.torch import (
     Rule,
 )
 from adamqlr.torch.directions import nesterov_adam, sgd
-from torch_cases import batch, set_reach
+from torch_cases import accumulated_and_clipped, batch, set_reach
 
 
 def network(dtype=torch.float64):
@@ -210,18 +210,8 @@ def objective_step(model, x, y):
 
 
 def loop_step(model, x, y):
-    """As loops are: accumulated and clipped."""
-    optimiser, criterion = AdamQLR(model.parameters()), nn.CrossEntropyLoss()
-    optimiser.watch(model, criterion)
-
-    def step():
-        for part in range(2):
-            (criterion(model(x[part::2]), y[part::2]) / 2).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimiser.step()
-        optimiser.zero_grad()
-
-    return step
+    step = accumulated_and_clipped(model, AdamQLR(model.parameters()))
+    return lambda: step(x, y)
 
 
 def loss_step(model, x, y):

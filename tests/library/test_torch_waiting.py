@@ -33,7 +33,7 @@ from adamqlr.torch import (
 )
 from adamqlr.torch.directions import adam, nesterov_adam, sgd
 from processes import in_two_processes
-from torch_cases import set_reach
+from torch_cases import accumulated_and_clipped, set_reach
 
 BAD = (0, 5, 6, 17, 29)  # batches that are not finite, the first and the last too
 
@@ -72,21 +72,6 @@ def by_objective(model, optimiser):
     return step
 
 
-def by_loop(model, optimiser):
-    """As loops are: accumulated and clipped."""
-    criterion = nn.CrossEntropyLoss()
-    optimiser.watch(model, criterion)
-
-    def step(x, y):
-        for part in range(2):
-            (criterion(model(x[part::2]), y[part::2]) / 2).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimiser.step()
-        optimiser.zero_grad()
-
-    return step
-
-
 def by_closure(model, optimiser):
     loss = lambda x, y: nn.functional.cross_entropy(model(x), y)
     return lambda x, y: optimiser.step(lambda: loss(x, y))
@@ -102,14 +87,20 @@ def groups(model):
 AVERAGED = Rule(average=Average())
 CASES = {
     "objective": (lambda params: AdamQLR(params, rule=AVERAGED), by_objective),
-    "loop": (lambda params: AdamQLR(params, rule=AVERAGED), by_loop),
-    "paper": (lambda params: AdamQLR(params, curvature=Fisher(), rule=PAPER), by_loop),
+    "loop": (lambda params: AdamQLR(params, rule=AVERAGED), accumulated_and_clipped),
+    "paper": (
+        lambda params: AdamQLR(params, curvature=Fisher(), rule=PAPER),
+        accumulated_and_clipped,
+    ),
     "adam": (
         lambda params: QLR(params, adam, betas=(0.9, 0.99), eps=1e-8),
         by_objective,
     ),
     "momentum": (lambda params: SGDQLR(params, momentum=0.9), by_objective),
-    "no momentum": (lambda params: SGDQLR(params, momentum=None), by_loop),
+    "no momentum": (
+        lambda params: SGDQLR(params, momentum=None),
+        accumulated_and_clipped,
+    ),
     "closure": (
         lambda params: AdamQLR(params, curvature=LossProbe(), rule=ANY_LOSS),
         by_closure,
