@@ -96,7 +96,7 @@ def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
     )
     near = (memory.error < memory.variance / 2) & where(_is_in_nats(batch), False, True)
     memory = memory._replace(arrived=where(near, 1.0, memory.arrived))
-    share = rules.share_astray(times_astray(memory))
+    share = rules.share_astray(latitude(memory))
     memory = memory._replace(astray=memory.astray + share * batch.examples)
     return memory, rules.dispersion(memory.variance, memory.error)
 
@@ -116,16 +116,17 @@ def _scale(loss: Scalar, batch: Batch) -> Scale | None:
     return scale._replace(error=where(scale.error == 0, height, scale.error))
 
 
-def times_astray(memory: Memory) -> Scalar:
-    """How many times the error of a constant predictions have; one if not even that.
+def latitude(memory: Memory) -> Scalar:
+    """By what limits are wider; one, unless predictions are worse than a constant.
 
-    Of losses in nats, the loss over that of guessing: a large one is a network's that
-    is sure and wrong. An error in squares may be large for an outlier among the
-    targets, so that one who has arrived once is not let go again.
+    How much worse is the error over the variance; of losses in nats, the loss over
+    that of guessing: a large one is a network's that is sure and wrong. An error in
+    squares may be large for an outlier among the targets, so that one who has arrived
+    once is not let go again.
     """
     known = (memory.variance > 0) & (memory.arrived == 0)
     ratio = rules.quotient(memory.error, where(known, memory.variance, 1))
-    return where(known & (ratio > 1), ratio, 1.0)
+    return rules.latitude(where(known & (ratio > 1), ratio, 1.0))
 
 
 def nats_to_targets(batch: Batch) -> Scalar:

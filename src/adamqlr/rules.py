@@ -191,7 +191,20 @@ def kl_allowance(
     return quotient(nats * examples**power, seen**decay)
 
 
-def share_astray(ratio: Scalar) -> Scalar:
+def latitude(ratio: Scalar) -> Scalar:
+    r"""By what limits are wider for a network that is worse than a constant, $r^6$.
+
+    The power is steep, so that one that is hardly worse keeps to its limits: at 1.1
+    times as bad they are 1.8 times as wide, at twice 64 times.
+
+    Args:
+        ratio: $r \ge 1$, how many times the error of a constant predictions have.
+    """
+    cube = ratio * ratio * ratio
+    return cube * cube
+
+
+def share_astray(latitude: Scalar) -> Scalar:
     r"""Of the examples of a batch, those that do not count as seen, $1 - r^{-6}$.
 
     A budget falls with the examples seen, since what they have taught is not to be
@@ -199,29 +212,25 @@ def share_astray(ratio: Scalar) -> Scalar:
     it nothing yet.
 
     Args:
-        ratio: $r \ge 1$, how many times the error of a constant predictions have.
+        latitude: $r^6$.
     """
-    cube = ratio * ratio * ratio
-    return 1 - quotient(1.0, cube * cube)
+    return 1 - quotient(1.0, latitude)
 
 
-def allowance_astray(allowed: Scalar, ratio: Scalar, most: Scalar) -> Scalar:
+def allowance_astray(allowed: Scalar, latitude: Scalar, most: Scalar) -> Scalar:
     r"""Divergence that a step may cause while predictions are worse than a constant.
 
     $$\max\left(\kappa, \min(\kappa\, r^6, \kappa_\mathrm{most})\right)$$
 
     There is nothing to be careful of then, and a network that starts a million times
-    off would not arrive by tenths of its error. The power is steep, so that one that
-    is hardly worse than a constant keeps to its budget: at 1.1 times as bad it has 1.8
-    times as much, at twice 64 times.
+    off would not arrive by tenths of its error.
 
     Args:
         allowed: $\kappa$, of the budget.
-        ratio: $r \ge 1$, how many times the error of a constant predictions have.
+        latitude: $r^6$.
         most: $\kappa_\mathrm{most}$, which brings them to their targets.
     """
-    cube = ratio * ratio * ratio
-    more = allowed * (cube * cube)
+    more = allowed * latitude
     more = where(more > most, most, more)
     return where(more > allowed, more, allowed)
 

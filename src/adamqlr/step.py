@@ -13,9 +13,9 @@ from adamqlr import rules
 from adamqlr.measurements import Batch, Measurement, Trial
 from adamqlr.memory import (
     Memory,
+    latitude,
     nats_left,
     nats_to_targets,
-    times_astray,
     with_batch,
     with_curvature,
     with_norm,
@@ -156,7 +156,7 @@ def propose(
             budget.nats, batch.examples, budget.power, seen, budget.decay
         )
         allowed = rules.allowance_astray(
-            allowed, times_astray(memory), nats_to_targets(batch)
+            allowed, latitude(memory), nats_to_targets(batch)
         )
         most = rules.late_allowance(nats_left(memory, batch))
         allowed = where(most < allowed, most, allowed)

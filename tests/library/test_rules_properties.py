@@ -29,13 +29,7 @@ ODD = [0.0, -0.0, 1.0, 0.5, 2.0, 0.25, 0.75, math.inf, -math.inf, math.nan]
 # XLA reads denormals as zero: beside them it gets numbers whose products are none.
 TINY = [1e-40, -1e-40, 1e-310]
 # But not in these, whose powers and roots it takes of the denormals themselves.
-POWERS = (
-    "excess",
-    "kl_allowance",
-    "late_allowance",
-    "share_astray",
-    "allowance_astray",
-)
+POWERS = ("excess", "kl_allowance", "latitude", "late_allowance")
 
 
 def divided(a, b):
@@ -71,8 +65,8 @@ def excess(divergence, allowed):
     )  # fmt: skip
 
 
-def allowance_astray(allowed, ratio, most):
-    more = allowed * ((ratio * ratio * ratio) * (ratio * ratio * ratio))
+def allowance_astray(allowed, latitude, most):
+    more = allowed * latitude
     if more > most:
         more = most
     return more if more > allowed else allowed
@@ -130,8 +124,9 @@ ORACLES = {
         lambda nats, size, r, n, p: divided(nats * size**r, n**p),
         "nats examples power seen decay",
     ),
-    "share_astray": (lambda r: 1 - divided(1, (r * r * r) * (r * r * r)), ""),
-    "allowance_astray": (allowance_astray, "allowed ratio most"),
+    "latitude": (lambda r: (r * r * r) * (r * r * r), ""),
+    "share_astray": (lambda latitude: 1 - divided(1, latitude), ""),
+    "allowance_astray": (allowance_astray, "allowed latitude most"),
     "late_allowance": (lambda nats: 0.06 * nats * nats**0.5, "nats"),
     "excess": (excess, "divergence allowed"),
     "shortened": (lambda a, over: a / over if over > 1 else a, ""),
