@@ -129,6 +129,12 @@ def latitude(memory: Memory) -> Scalar:
     return rules.latitude(where(known & (ratio > 1), ratio, 1.0))
 
 
+def steps_that_count(memory: Memory) -> Scalar:
+    """Steps so far, but for those whose examples do not count: see `Memory.astray`."""
+    examples = where(memory.examples > 0, memory.examples, 1)
+    return memory.steps * (1 - memory.astray / examples)
+
+
 def nats_to_targets(batch: Batch) -> Scalar:
     r"""Divergence of a step that would bring predictions to their targets, in $\phi$.
 

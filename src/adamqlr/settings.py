@@ -169,8 +169,10 @@ class Rule:
             stands for the curvature; `None` for each batch's own.
         rescale: $k > 0$, multiplies the model's step size.
         look_every: look along the direction, and so measure curvature and reduction
-            ratio, at the first steps and then at each so many-th only; the damping
-            stays in between.
+            ratio, at the first eight steps and then at each so many-th only, twice as
+            rarely after 256 steps and four times after 1,024 (of those for which
+            predictions were no worse than a constant's); the damping stays in between.
+            With 1 each step looks, always.
         average: see `Average`; `None` for none.
         horizon: see `Horizon`; `None` for training without an end.
     """

@@ -308,6 +308,16 @@ def test_looks_are_due_each_so_many_steps_and_until_one_succeeds():
     assert step.is_due(PAPER, seen._replace(steps=first + 1)) is True
 
 
+def test_looks_become_rarer_as_curvatures_change_less():
+    seen = begin(Rule())._replace(curvature=1.0)
+    starts = (64, step.RARER_LOOKS, step.RAREST_LOOKS)
+    memories = [[seen._replace(steps=n + k) for k in range(64)] for n in starts]
+    looks = [sum(step.is_due(Rule(), each) for each in some) for some in memories]
+    assert looks == [16, 8, 4]
+    astray = [each._replace(examples=2.0, astray=1.9) for each in memories[-1]]
+    assert sum(step.is_due(Rule(), each) for each in astray) == 16
+
+
 @pytest.mark.parametrize("change, damping", [(-0.5, 0.5e-3), (-0.25, 1e-3), (1, 2e-3)])
 def test_damping_follows_the_reduction_ratio(change, damping):
     memory, info = judged(PAPER, measured(), Trial(2 / 4.001, change))
