@@ -15,13 +15,14 @@ from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.report import latex, render, styles
 from qlrstudy.report import tables as tables_of
 from qlrstudy.report.comparison import (
+    STUDIES,
     Compared,
     comparisons,
     explanations,
     verdicts,
 )
 from qlrstudy.report.contents import contents
-from qlrstudy.report.groups import groups
+from qlrstudy.report.groups import groups, sections
 from qlrstudy.report.load import load
 from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.tables import Table
@@ -186,8 +187,31 @@ def _groups(store):
 def test_only_the_papers_protocol_is_compared_with_the_paper(tmp_path):
     write_run(tmp_path, budget={"epochs": 3999})
     write_run(tmp_path, scale="laptop")
+    write_run(tmp_path, seed=1, caveats=["another protocol"])
+    assert comparisons(_groups(tmp_path)) == []
+
+
+def test_partial_data_stand_beside_the_paper_and_are_not_judged(tmp_path):
     write_run(tmp_path, caveats=["partial data: half"])
-    assert list(verdicts(comparisons(groups(load(tmp_path).runs)))) == []
+    grouped = _groups(tmp_path)
+    found = comparisons(grouped)
+    table = tables_of.results(found, STUDIES[0])
+    assert [row[:3] for row in table.rows] == [
+        ("UCI Energy", "Adam", "1, partial data")
+    ]
+    assert "/ 0.000768 ± 2.9e-05" in render.text(table.rows[0][5])
+    assert "Adam;" not in table.missing[0]
+    assert tables_of.other_results(sections(grouped), found).rows == ()
+    assert list(verdicts(found)) == []
+
+
+def test_all_data_come_before_a_part_of_them(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path, seed=seed, caveats=["partial data: half"])
+    write_run(tmp_path, seed=9)
+    (row,) = comparisons(_groups(tmp_path))
+    assert row.how == ""
+    assert [run.seed for run in row.group.runs] == [9]
 
 
 def _anchors(path: Path) -> set[str]:

@@ -4,7 +4,8 @@ A result agrees if it lies within three combined errors of the paper's and ten r
 more say so: fewer have so large an error that they would agree with anything, and are
 undecided. Where it does not, `explanations.csv` may say why, with the heading in the
 documentation that shows it. An explanation holds for differences of at most the share
-`within` of the paper's value.
+`within` of the paper's value. Runs on a part of the data, or for less than the paper's
+time, stand beside the paper's numbers and are not judged.
 """
 
 import csv
@@ -141,7 +142,7 @@ class Explanation(NamedTuple):
 class Comparison(NamedTuple):
     """A row of one of the paper's tables: our group, and each number beside theirs.
 
-    `how` says what stands in for the paper's budget, if it is not that one.
+    `how` says what stands in for the paper's budget or data, if it is not those.
     """
 
     study: Study
@@ -182,9 +183,12 @@ def verdicts(compared: Sequence[Comparison]) -> Iterator[Verdict]:
 
 
 class _Match(NamedTuple):
-    """A group that stands for a row of the paper's: how well, and how, in words."""
+    """A group that stands for a row of the paper's: how well, and how, in words.
 
-    rank: float
+    Of several the one with the least rank does: on all data, then by its budget.
+    """
+
+    rank: tuple[bool, float]
     group: Group
     how: str
     judged: bool
@@ -194,15 +198,28 @@ def _study_groups(found: Sequence[Group], study: Study) -> Iterator[_Match]:
     """For each of a table's rows the group nearest to it, where there is one."""
     best: dict[tuple[str, str], _Match] = {}
     for place in dict.fromkeys(group.place for group in found):
-        if place.scale != "paper" or place.caveats:
+        if place.scale != "paper" or not all(map(_is_partial, place.caveats)):
             continue
         here = [group for group in found if group.place == place]
         for group in chosen_of_each(here, study.chosen_by, study.ours):
-            match = _match(group, study)
+            match = _on_its_data(_match(group, study))
             key = (place.task, group.algorithm)
             if match and (key not in best or match.rank < best[key].rank):
                 best[key] = match
     yield from best.values()
+
+
+def _is_partial(caveat: str) -> bool:
+    """Whether all that a run lacks is data."""
+    return caveat.startswith("partial data")
+
+
+def _on_its_data(match: _Match | None) -> _Match | None:
+    """A match that says whether it is on all of the data; on a part, none is judged."""
+    if match is None or not match.group.place.caveats:
+        return match
+    how = ", ".join(filter(None, ("partial data", match.how)))
+    return _Match((True, match.rank[1]), match.group, how, False)
 
 
 def _match(group: Group, study: Study) -> _Match | None:
@@ -215,15 +232,15 @@ def _match(group: Group, study: Study) -> _Match | None:
     if theirs is None:
         return None
     if (budget.unit, budget.amount) == (study.unit, theirs):
-        return _Match(0, group, "", True)
+        return _Match((False, 0), group, "", True)
     if study.unit != "seconds":
         return None
     steps = paper.result(*titled(group), study.name).get("total_steps")
     if steps and budget.unit == "steps" and abs(budget.amount / steps - 1) < _CLOSE:
-        return _Match(1, group, "at the paper's steps", True)
+        return _Match((False, 1), group, "at the paper's steps", True)
     if budget.unit == "seconds" and budget.amount < theirs:
         how = f"{budget.amount:g} s in place of {theirs:g}"
-        return _Match(2 + theirs / budget.amount, group, how, False)
+        return _Match((False, 2 + theirs / budget.amount), group, how, False)
     return None
 
 
