@@ -381,6 +381,23 @@ class Run:
                 f"steps of the run, got a budget of {self.budget}; give epochs or steps"
             )
 
+    def evaluation_interval(self, steps_per_epoch: int) -> int | None:
+        """Steps from one evaluation to the next; `None` for a budget in seconds.
+
+        Whole epochs, and not too many evaluations; or, of a budget in steps, which may
+        be less than an epoch, a share of it.
+        """
+        total = self.budget.total_steps(steps_per_epoch)
+        if total is None:
+            return None
+        if self.task.traced:
+            return 1
+        most = self.task.evaluations
+        if self.budget.unit == "steps" and total >= most:
+            return -(-total // most)
+        epochs = -(-total // steps_per_epoch)
+        return steps_per_epoch * -(-epochs // most)
+
 
 class Record(NamedTuple):
     """One evaluation of a run; NaN where a task has no such thing.

@@ -82,6 +82,33 @@ def test_what_was_never_measured_has_the_price_of_a_like(tmp_path):
     assert 0 < trials.cost.seconds < 100 * adam.cost.seconds
 
 
+def test_a_trial_by_seconds_ends_at_its_cap(tmp_path):
+    tuned = Tuned(samples=9, seconds=3600.0)
+    trials, _ = _lines(tmp_path, Arm("penn-treebank", "adam", tuned))
+    (whole,) = _lines(tmp_path, Arm("penn-treebank", "adam", {}, repetitions=9))
+    # Each stops at its first evaluation, after two of 100 epochs: hours above the cap.
+    assert 3600 < trials.cost.longest < 0.1 * whole.cost.longest
+    assert trials.cost.seconds < 0.1 * whole.cost.seconds
+    assert trials.what == "tuning; ASHA trains about 2% of each"
+
+
+@pytest.mark.parametrize(
+    ("task", "seconds"),
+    [("fashion-mnist", 357), ("uci-protein", 447), ("uci-energy", 184)],
+)
+def test_a_tuning_by_seconds_costs_what_it_did(tmp_path, task, seconds):
+    # What all trials of `results/paper-by-seconds.parquet` trained, by their logs.
+    trials, _ = _lines(tmp_path, Arm(task, "adamqlr-tuned", Tuned()))
+    assert trials.cost.seconds == pytest.approx(seconds, rel=0.25)
+
+
+def test_a_trial_by_epochs_is_stopped_at_the_same_part_on_any_machine(tmp_path):
+    tuned = Tuned(samples=9, resource="epochs")
+    trials, _ = _lines(tmp_path, Arm("fashion-mnist", "adam", tuned))
+    # Ten epochs with rungs at one and four: 0.1 + 0.3 / 4 + 0.6 / 16.
+    assert trials.what == "tuning; ASHA trains about 21% of each"
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", list(STUDIES))
 def test_every_study_has_a_price_and_needs_no_data(name, scale, tmp_path, monkeypatch):

@@ -3,17 +3,19 @@
 A step's cost comes from finished runs in the store with the same task, scale, algorithm
 and batch; or else from `step_costs.csv`, measured on one core by
 `benchmarks/step_costs.py`, with batches in between on a straight line; or else from
-what another algorithm costs there, times how much more work a step is. No data are
-read: how many examples there are, the store's runs say, or the task.
+what another algorithm costs there, times how much more work a step is. Of a trial
+ASHA is expected to stop its part at each rung. No data are read: how many examples
+there are, the store's runs say, or the task.
 """
 
 import contextlib
 import csv
 import importlib.resources
+import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,10 +145,15 @@ class StepCosts:
         cost = self.step(run)
         if cost is None:
             return None
-        per_epoch = run.task.sampling.steps(data.examples["train"], run.shape)
-        steps = run.budget.total_steps(per_epoch)
+        steps = _steps(run, data)
         assert steps is not None
         return steps * cost[0], cost[1]
+
+
+def _steps(run: Run, data: DataIdentity) -> int | None:
+    """Of the whole run; `None` where only the clock will tell."""
+    per_epoch = run.task.sampling.steps(data.examples["train"], run.shape)
+    return run.budget.total_steps(per_epoch)
 
 
 def known_data(store: Path) -> ReadIdentity:
@@ -228,37 +235,66 @@ def _trials(search: Search, costs: StepCosts, study: Expansion) -> CostLine:
     search.load()
     study.damage += search.damage
     left = [t for t in range(tuning.how.samples) if t not in search.ends]
-    runs_ = [trial_run(tuning, trial) for trial in left]
-    part = _expected_part(search)
-    total = _sum((costs.run(run, search.data) for run in runs_), part=part)
-    what = f"tuning; ASHA trains about {part:.0%} of each"
+    whole = [_trial(search, trial, costs) for trial in left]
+    known = [trial for trial in whole if trial is not None]
+    total = _sum(trial and (_expected(trial.ends), trial.source) for trial in whole)
+    total = total._replace(longest=max((t.ends[-1] for t in known), default=0.0))
+    what = "tuning"
+    if known:
+        part = total.seconds / sum(trial.seconds for trial in known)
+        what += f"; ASHA trains about {part:.0%} of each"
     name, algorithm = tuning.task.name, tuning.algorithm.name
     return CostLine(name, algorithm, what, tuning.how.samples, len(left), total)
 
 
-def _expected_part(search: Search) -> float:
-    """Of a trial's budget, if one in so many goes on at each rung."""
-    if search.field == "training_seconds" and search.tuning.budget.unit != "seconds":
-        return 1.0  # which part the seconds of the rungs are is not known
-    ends = [0.0, *search.asha.milestones, search.most]
-    pieces = (
+class _Trial(NamedTuple):
+    """Seconds of a whole trial, those after which it may end, and their source."""
+
+    seconds: float
+    ends: list[float]
+    source: str
+
+
+def _trial(search: Search, trial: int, costs: StepCosts) -> _Trial | None:
+    run = trial_run(search.tuning, trial)
+    cost = costs.run(run, search.data)
+    if cost is None:
+        return None
+    seconds, source = cost
+    return _Trial(seconds, _ends(search, run, seconds), source)
+
+
+def _ends(search: Search, run: Run, seconds: float) -> list[float]:
+    """Seconds after which a trial may end; after the last of them it does.
+
+    That is at a rung, at the most that a trial may train, or when it is done, after
+    `seconds`. A trial is judged by evaluations, and so by the first from there on.
+    """
+    per_epoch = run.task.sampling.steps(search.data.examples["train"], run.shape)
+    interval, steps = run.evaluation_interval(per_epoch), _steps(run, search.data)
+    share = interval / steps if interval and steps else 1 / run.task.evaluations
+    unit = 1.0 if search.field == "training_seconds" else seconds / search.most
+    marks = (unit * mark for mark in (*search.asha.milestones, search.most))
+    between = seconds * share
+    # A mark at an evaluation, but for rounding, is there and not at the next one.
+    evaluations = (math.ceil(mark / between - 1e-9) for mark in marks)
+    return sorted({min(seconds, count * between) for count in evaluations})
+
+
+def _expected(ends: Sequence[float]) -> float:
+    """Seconds of a trial, if one in so many goes on at each of its ends."""
+    return sum(
         (after - before) / REDUCTION**rung
-        for rung, (before, after) in enumerate(zip(ends, ends[1:], strict=False))
+        for rung, (before, after) in enumerate(itertools.pairwise((0.0, *ends)))
     )
-    return sum(pieces) / search.most
 
 
-def _sum(
-    costs: Iterable[tuple[float, str] | None],
-    *,
-    part: float = 1.0,
-    stands_for: float = 1.0,
-) -> Cost:
-    """Of runs by their costs: of each a part, and each for so many like it."""
+def _sum(costs: Iterable[tuple[float, str] | None], *, stands_for: float = 1.0) -> Cost:
+    """Of runs by their costs, each for so many like it."""
     listed = list(costs)
     known = [cost for cost in listed if cost is not None]
     return Cost(
-        part * stands_for * sum(seconds for seconds, _ in known),
+        stands_for * sum(seconds for seconds, _ in known),
         round(stands_for * (len(listed) - len(known))),
         frozenset(source for _, source in known),
         max((seconds for seconds, _ in known), default=0.0),

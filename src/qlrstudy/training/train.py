@@ -148,38 +148,25 @@ class _Training:
         # The best pace so far: on a busy machine a stretch waits before it begins, and
         # by the mean pace it would stay so short that most of its time is waiting.
         pace, seconds = self.best_pace, STRETCH_SECONDS
-        total = self._total_steps()
+        total, interval = self._total_steps(), self._interval()
         if total is None:
             pace = self.step / max(self.training_seconds, 1e-9)
             seconds = min(seconds, self.run.budget.amount - self.training_seconds)
         stop = self.step + min(max(1, int(pace * seconds)), loops.CAPACITY)
-        if total is None:
+        if total is None or interval is None:
             return stop
-        interval = self._interval(total)
         return min(stop, total, (self.step // interval + 1) * interval)
 
     def _total_steps(self) -> int | None:
         return self.run.budget.total_steps(self.loop.steps_per_epoch)
 
-    def _interval(self, total: int) -> int:
-        """Steps from one evaluation to the next.
-
-        Whole epochs, and not too many evaluations; or, of a budget in steps, which may
-        be less than an epoch, a share of it.
-        """
-        if self.run.task.traced:
-            return 1
-        most = self.run.task.evaluations
-        per_epoch = self.loop.steps_per_epoch
-        if self.run.budget.unit == "steps" and total >= most:
-            return -(-total // most)
-        epochs = -(-total // per_epoch)
-        return per_epoch * -(-epochs // most)
+    def _interval(self) -> int | None:
+        return self.run.evaluation_interval(self.loop.steps_per_epoch)
 
     def _evaluation_is_due(self) -> bool:
-        total = self._total_steps()
-        if total is not None:
-            return self.step % self._interval(total) == 0
+        interval = self._interval()
+        if interval is not None:
+            return self.step % interval == 0
         since = self.training_seconds - self.record.training_seconds
         return since >= self.run.budget.amount / self.run.task.evaluations
 
