@@ -18,6 +18,7 @@ from qlrstudy.cli import options
 from qlrstudy.store.manifest import Manifest
 from qlrstudy.store.runs import RunDirectory, read_runs
 from qlrstudy.studies import STUDIES
+from report_cases import write_run
 
 ROOT = Path(__file__).parents[2]
 # Two algorithms on Rosenbrock's valley, one of them tuned first: a few seconds each.
@@ -95,6 +96,16 @@ def test_before_a_study_there_is_all_to_do_and_no_store(capsys, tmp_path):
     assert not store.exists()
     assert cli.main(["status", str(store)]) == 2
     assert "STORE must be a directory" in capsys.readouterr().err
+
+
+def test_an_estimate_for_partial_data_says_that_it_is_for_all(capsys, tmp_path):
+    study = ["study", "epoch-constrained", "--hyperparameters", "paper", "--dry-run"]
+    study += ["--tasks", "svhn", "--algorithms", "adam", "--store", tmp_path]
+    said = "estimated for all data of svhn"
+    assert said in _here(capsys, *study, "--partial-data")[1]
+    assert said not in _here(capsys, *study)[1]
+    write_run(tmp_path, task="svhn", data={"svhn/train_32x32.mat": "0"})
+    assert said not in _here(capsys, *study, "--partial-data")[1]
 
 
 @pytest.mark.slow

@@ -98,6 +98,15 @@ def costs(title: str, lines: Sequence[CostLine], workers: int | None) -> None:
     _tell_out_of_reach(lines)
 
 
+def taken_for_whole(tasks: Sequence[str]) -> None:
+    """Name the tasks of which nobody knows what part of the data is at hand."""
+    if tasks:
+        tell(
+            f"estimated for all data of {', '.join(tasks)}: an estimate reads none, "
+            "and does not know what part is at hand until the store has a run on it"
+        )
+
+
 def _tell_out_of_reach(lines: Sequence[CostLine]) -> None:
     """Name what no machine like the one of the estimate will ever do."""
     longest: dict[tuple[str, str], float] = {}

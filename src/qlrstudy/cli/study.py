@@ -25,6 +25,8 @@ def study(
     expansion = Expansion(chosen, scale, place.store, known)
     if dry_run:
         results.costs(chosen.title, estimate.lines(expansion), cluster.workers)
+        if place.partial_data:
+            results.taken_for_whole(estimate.unread(chosen, known))
         code = 0
     else:
         jobs = expansion.jobs()

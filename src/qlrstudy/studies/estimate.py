@@ -27,7 +27,7 @@ from qlrstudy.store.files import NewerError, UnreadableError
 from qlrstudy.store.manifest import Identity
 from qlrstudy.store.runs import RunDirectory, read_runs
 from qlrstudy.store.tunings import FOLDER, TuningIdentity, tuning_directories
-from qlrstudy.studies.definition import Arm
+from qlrstudy.studies.definition import Arm, Study
 from qlrstudy.studies.expand import (
     Expansion,
     Point,
@@ -171,6 +171,12 @@ def known_data(store: Path) -> ReadIdentity:
     return lambda task: (
         found.get((task.name, task.scale)) or DataIdentity({}, {"train": task.examples})
     )
+
+
+def unread(study: Study, data_of: ReadIdentity) -> list[str]:
+    """The tasks whose data no run of the store has read: they are taken for whole."""
+    tasks = {arm.task: task_of(arm) for arm in study.arms}
+    return [name for name, task in tasks.items() if not data_of(task).sums]
 
 
 def _identities(store: Path) -> Iterator[Identity | TuningIdentity]:
