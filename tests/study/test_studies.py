@@ -49,6 +49,14 @@ def test_the_papers_protocol():
     assert points == [11, 7, 17, 11, 7, 19, 7, 17]
 
 
+@pytest.mark.parametrize("name", ["ablation-damping", "ablation-curvature"])
+def test_ablations_have_the_papers_tasks_and_two_beyond(name):
+    arms = STUDIES[name].arms
+    tasks = ["uci-energy", "uci-protein", "fashion-mnist", "cifar-10"]
+    assert list(dict.fromkeys(arm.task for arm in arms)) == tasks
+    assert len(arms) == 4 * 3 and "beyond the paper" in STUDIES[name].title
+
+
 def test_a_grid_has_all_combinations():
     points = grid(batch_size=(16, 64, 256), learning_rate=(0.1, 0.01))
     assert len(points) == 6
