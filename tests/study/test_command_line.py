@@ -140,6 +140,13 @@ def test_lists_fit_80_columns_and_break_no_word(kind, terminal, monkeypatch, cap
     assert set(catalogue.names(kind)) <= words <= set(shown.split())
 
 
+def test_algorithms_say_where_a_task_has_a_range_of_its_own(capsys):
+    assert main(["algorithms"]) == 0
+    shown = capsys.readouterr().out
+    own = "tuned in another range on penn-treebank: learning_rate, log [0.0001, 100]"
+    assert shown.count("in another range") == 1 and own in shown
+
+
 @pytest.mark.parametrize("width", [30, 40, 60])
 def test_a_table_shrinks_where_words_can_be_parted(width, monkeypatch):
     made = Console(force_terminal=True, width=width, record=True, color_system=None)

@@ -155,6 +155,19 @@ def test_machines_are_listed_beside_the_papers(tmp_path):
     assert rows[2][1:] == ("3 runs", "P, 2 cores", "cpu: cpu", "–", "0.9", "–")
 
 
+def test_a_tasks_own_range_is_among_the_search_spaces(tmp_path):
+    for task in ("uci-energy", "uci-protein", "penn-treebank"):
+        bounds = TASKS[task]["paper"].searched(ALGORITHMS["adam"])["learning_rate"]
+        space = {"low": bounds.low, "high": bounds.high, "complement": False}
+        titles = {"task": TASKS[task]["paper"].title, "algorithm": "Adam"}
+        search = {"learning_rate": space}
+        write_run(tmp_path, task=task, titles=titles, search=search)
+    assert tables_of.search_spaces(_groups(tmp_path)).rows == (
+        ("Adam", "learning rate", "log [1e-06, 1]", "UCI Energy, UCI Protein"),
+        ("Adam", "learning rate", "log [0.0001, 100]", "Penn Treebank"),
+    )
+
+
 @pytest.mark.parametrize(
     ("batch", "steps", "word"),
     [

@@ -326,3 +326,13 @@ def test_a_trial_has_one_number_in_the_log_and_in_the_result(tmp_path):
     jobs = _search(tmp_path).jobs()
     assert [job.trial for job in jobs] == list(range(SAMPLES))
     assert progress.describe(jobs[3]) == "quadratic sgd-minimal trial 3"
+
+
+@pytest.mark.parametrize("algorithm", ["sgd-minimal", "sgd-full", "adam"])
+def test_penn_treebank_is_tuned_in_a_range_of_its_own(algorithm):
+    task = TASKS["penn-treebank"]["paper"]
+    tuning = Tuning(task, ALGORITHMS[algorithm], Tuned(), task.budget)
+    trials = [space.hyperparameters(tuning, trial) for trial in range(200)]
+    rates = [trial["learning_rate"] for trial in trials]
+    assert 1e-4 <= min(rates) < 2e-4 and 50 < max(rates) <= 1e2
+    assert space.trial_run(tuning, 7).settings["learning_rate"] == rates[7]

@@ -32,22 +32,24 @@ def make() -> Entries:
     """The entries, made of what they speak of."""
     from qlrstudy.algorithms import ALGORITHMS
     from qlrstudy.data import DATA_SETS
-    from qlrstudy.spec import Algorithm, Complement
+    from qlrstudy.spec import Algorithm, Complement, SearchSpace
     from qlrstudy.studies import STUDIES
     from qlrstudy.tasks import TASKS
 
-    def settings(algorithm: Algorithm) -> dict[str, Any]:
+    def ranges(space: SearchSpace) -> dict[str, Any]:
         return {
-            name: {"default": value}
-            | (
-                {}
-                if (space := algorithm.search.get(name)) is None
-                else {
-                    "low": space.low,
-                    "high": space.high,
-                    "complement": isinstance(space, Complement),
-                }
-            )
+            name: {
+                "low": known.low,
+                "high": known.high,
+                "complement": isinstance(known, Complement),
+            }
+            for name, known in space.items()
+        }
+
+    def settings(algorithm: Algorithm) -> dict[str, Any]:
+        searched = ranges(algorithm.search)
+        return {
+            name: {"default": value} | searched.get(name, {})
             for name, value in algorithm.defaults.items()
         }
 
@@ -59,6 +61,7 @@ def make() -> Entries:
                 "scale": scale,
                 "budget": str(task.budget),
                 "adam_batch": task.adam_batch.size,
+                "search": ranges(task.search),
             }
             for name, scales in TASKS.items()
             for scale, task in scales.items()

@@ -16,14 +16,17 @@ def tasks(*, as_json: bool) -> int:
 
 
 def algorithms(*, as_json: bool) -> int:
-    """List what can learn it."""
+    """List what can learn it, and the tasks where it is tuned in other ranges."""
     entries = catalogue.read()["algorithms"]
     header = ["name", "title", "settings: default, and range if tuned"]
     rows = [
         [entry["name"], entry["title"], "; ".join(_settings(entry["settings"]))]
         for entry in entries
     ]
-    return _show("Algorithms", header, rows, entries, as_json)
+    code = _show("Algorithms", header, rows, entries, as_json)
+    for line in () if as_json else _own_ranges():
+        console.tell(line)
+    return code
 
 
 def studies(*, as_json: bool) -> int:
@@ -44,11 +47,21 @@ def studies(*, as_json: bool) -> int:
 
 def _settings(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, known in settings.items():
-        searched = ""
-        if "low" in known:
-            what = f"1 - {name}" if known["complement"] else "log"
-            searched = f", {what} [{known['low']:g}, {known['high']:g}]"
+        searched = f", {_range(name, known)}" if "low" in known else ""
         yield f"{name} {known['default']:g}{searched}"
+
+
+def _range(name: str, known: Mapping[str, Any]) -> str:
+    what = f"1 - {name}" if known["complement"] else "log"
+    return f"{what} [{known['low']:g}, {known['high']:g}]"
+
+
+def _own_ranges() -> Iterator[str]:
+    """Where a task has a range that stands in for those of all algorithms."""
+    own = {entry["name"]: entry["search"] for entry in catalogue.read()["tasks"]}
+    for task, search in own.items():
+        for name, known in search.items():
+            yield f"tuned in another range on {task}: {name}, {_range(name, known)}"
 
 
 def _show(

@@ -148,16 +148,22 @@ def hyperparameters(parts: Sequence[Section]) -> Table:
 
 
 def search_spaces(found: Sequence[Group]) -> Table:
-    """Where each algorithm is tuned, as its runs say."""
-    spaces: dict[tuple[str, str, str], None] = {}
+    """Where each algorithm is tuned, as its runs say, and on which tasks."""
+    spaces: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     silent: dict[str, None] = {}
     for group in found:
-        space = group.runs[0].search
+        space, task = group.runs[0].search, group.runs[0].titles[0]
         if space is None:
             silent[group.title] = None
             continue
         for name, bounds in space.items():
-            spaces[group.title, name.replace("_", " "), _space(bounds)] = None
+            own = spaces.setdefault((group.title, name.replace("_", " ")), {})
+            own.setdefault(_space(bounds), {})[task] = None
+    rows = [
+        (*key, space, ", ".join(tasks) if len(own) > 1 else "all")
+        for key, own in spaces.items()
+        for space, tasks in own.items()
+    ]
     missing = []
     if silent:
         missing.append(
@@ -169,8 +175,8 @@ def search_spaces(found: Sequence[Group]) -> Table:
     return Table(
         "search-spaces",
         "Search spaces",
-        ("algorithm", "hyperparameter", "space"),
-        tuple(spaces),
+        ("algorithm", "hyperparameter", "space", "tasks"),
+        tuple(rows),
         f"Not tuned: {note}." if note else "",
         tuple(missing) if spaces or silent else ("no tuned algorithm was run",),
     )
