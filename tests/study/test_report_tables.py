@@ -15,6 +15,7 @@ from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.report import latex, render, styles
 from qlrstudy.report import tables as tables_of
 from qlrstudy.report.comparison import (
+    OTHER_BATCH,
     STUDIES,
     Compared,
     comparisons,
@@ -193,6 +194,30 @@ def test_steps_of_another_batch_are_explained(tmp_path, batch, steps, word):
         assert anchor in _anchors(DOCS / path)
 
 
+@pytest.mark.parametrize(
+    ("batch", "loss", "word"),
+    [
+        (1600, 0.41, "explained"),  # the paper has 3200 and a loss of 0.371
+        (1600, 0.5, "differs"),  # more than another batch was seen to do
+        (3200, 0.41, "differs"),  # the paper's own batch explains nothing
+    ],
+)
+def test_a_loss_of_another_batch_is_explained_where_that_was_shown(
+    tmp_path, batch, loss, word
+):
+    write_run(
+        tmp_path,
+        task="fashion-mnist",
+        titles={"task": "Fashion-MNIST", "algorithm": "AdamQLR-paper, tuned"},
+        algorithm="adamqlr-tuned",
+        hyperparameters={"batch_size": batch},
+        budget={"epochs": 10},
+        losses=(1.0, loss / 1.5),
+    )
+    found = {v.quantity.column: v for v in verdicts(comparisons(_groups(tmp_path)))}
+    assert found["test_loss"].word == word
+
+
 def _groups(store):
     return groups(load(store).runs)
 
@@ -239,6 +264,7 @@ def test_every_explanation_points_at_a_heading():
         assert row["task"] in {"*", *TASKS}
         assert row["algorithm"] in {"*", *ALGORITHMS}
         assert row["study"] in paper.RESULT_TABLES
+        assert row["when"] in {"", OTHER_BATCH}
 
 
 def test_the_report_knows_titles_and_budgets_as_the_study_does():

@@ -4,7 +4,8 @@ A result agrees if it lies within three combined errors of the paper's and ten r
 more say so: fewer have so large an error that they would agree with anything, and are
 undecided. Where it does not, `explanations.csv` may say why, with the heading in the
 documentation that shows it. An explanation holds for differences of at most the share
-`within` of the paper's value. Runs on a part of the data, or for less than the paper's
+`within` of the paper's value, and where `when` says `other batch`, for settings with
+another batch than the paper's. Runs on a part of the data, or for less than the paper's
 time, stand beside the paper's numbers and are not judged.
 """
 
@@ -22,7 +23,8 @@ from qlrstudy.report.statistics import Estimate
 AGREEMENT = 3.0
 FEWEST_RUNS = 10
 _CLOSE = 0.01  # of the paper's steps, whose two tables do not quite agree either
-_BATCHES = "docs/reproduction.md#tuned-here"
+_TUNED_HERE = "docs/reproduction.md#tuned-here"
+OTHER_BATCH = "other batch"
 
 
 class Study(NamedTuple):
@@ -289,31 +291,47 @@ def _explanation(
             and row["quantity"] == quantity.column
             and row["task"] in ("*", group.place.task)
             and row["algorithm"] in ("*", group.algorithm)
+            and (row["when"] != OTHER_BATCH or _batches(group) is not None)
             and share <= float(row["within"] or math.inf)
         )
         if fits:
             return Explanation(row["explanation"], row["link"])
-    return _other_batch(group, both) if quantity.ours == "step" else None
+    return _other_steps(group, both) if quantity.ours == "step" else None
 
 
-def _other_batch(group: Group, both: Compared) -> Explanation | None:
+class _Batches(NamedTuple):
+    """Sizes of a batch: ours, and another of the paper's."""
+
+    ours: float
+    theirs: float
+
+
+def _batches(group: Group) -> _Batches | None:
+    """Where another batch was chosen than in the paper."""
+    try:
+        theirs = paper.hyperparameters(*titled(group)).get("batch_size")
+    except ValueError:
+        return None
+    own = dict(group.setting).get("batch_size")
+    return None if not theirs or own in (None, theirs) else _Batches(own, theirs)
+
+
+def _other_steps(group: Group, both: Compared) -> Explanation | None:
     """Where each has the steps of its own batch over the same epochs."""
     assert both.theirs is not None
     budget, examples = group.place.budget, group.runs[0].examples
-    try:
-        batch = paper.hyperparameters(*titled(group)).get("batch_size")
-    except ValueError:
-        batch = None
-    own = dict(group.setting).get("batch_size")
-    if budget.unit != "epochs" or not examples or not batch or own in (None, batch):
+    batches = _batches(group)
+    if budget.unit != "epochs" or not examples or batches is None:
         return None
-    for steps, size in ((both.ours.value, own), (both.theirs.value, batch)):
+    steps = (both.ours.value, both.theirs.value)
+    for taken, size in zip(steps, batches, strict=True):
         # What is left over at the end of an epoch is a batch, or is left out.
         fewest, most = max(1, examples // size), math.ceil(examples / size)
-        if not fewest <= steps / budget.amount <= most:
+        if not fewest <= taken / budget.amount <= most:
             return None
-    text = f"another batch was chosen: {own:g} examples, in the paper {batch:g}"
-    return Explanation(text, _BATCHES)
+    own, theirs = batches
+    text = f"another batch was chosen: {own:g} examples, in the paper {theirs:g}"
+    return Explanation(text, _TUNED_HERE)
 
 
 @functools.cache
