@@ -40,12 +40,19 @@ def make_model():
 
 
 def steps(model, objective, curvature):
-    """The parameters and the last step's info, after a few."""
+    """The parameters, trained and averaged, and the last step's info, after a few."""
     optimiser = AdamQLR(model.parameters(), curvature=curvature)
     set_reach(optimiser, 0.01)
     for _ in range(5):
         optimiser.step(objective)
-    return [p.detach().clone() for p in model.parameters()], tuple(optimiser.info)
+    params = contents(model)
+    with optimiser.averaged():
+        params += contents(model)
+    return params, tuple(optimiser.info)
+
+
+def contents(model):
+    return [param.detach().clone() for param in model.parameters()]
 
 
 def work(rank, port, path):
