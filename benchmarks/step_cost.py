@@ -41,10 +41,10 @@ STAGES = {FIRST_LOOKS: "early", RAREST_LOOKS: "late"}
 OPTIMISERS = {
     "Adam": optax.adam(1e-3),
     "default": adam_qlr(),
-    "default, quarter": adam_qlr(curvature=Subsampled(Probe(), 4)),
+    "default, quarter": adam_qlr(curvature=Subsampled(Probe(), 4, least=1)),
     "paper": paper_adam_qlr(),
     "paper, no trial": paper_adam_qlr(rule=dataclasses.replace(PAPER, damping=None)),
-    "exact, quarter": adam_qlr(curvature=Subsampled(Fisher(), 4)),
+    "exact, quarter": adam_qlr(curvature=Subsampled(Fisher(), 4, least=1)),
 }
 
 

@@ -100,13 +100,23 @@ class Subsampled:
     Args:
         curvature: the one to measure.
         every: 4 means a quarter of the batch, at a quarter of the cost.
+        least: examples that a part must have, for a handful says little of the others.
+            A batch with fewer than `every * least` is cut into fewer parts, one with
+            fewer than `2 * least` into none. Examples are what the loss is a mean over
+            (tokens, say), of all micro-batches of one process.
     """
 
     curvature: Any
     every: int
+    least: int = 16
 
     def __post_init__(self) -> None:
         check_range("every", self.every, 1)
+        check_range("least", self.least, 1)
+
+    def stride(self, examples: int) -> int:
+        """Of how many examples one is looked at, in a batch of so many."""
+        return max(1, min(self.every, examples // self.least))
 
     def without_change(self, look: Look) -> Look:
         """A look at a part, without the change of its loss: it is not the batch's."""

@@ -40,6 +40,11 @@ from cases import linear_regression, mlp, mlp_params, plain
         (adam_qlr, {"eps": 0.0}, r"eps must lie in \(0, inf\), got 0.0"),
         (sgd_qlr, {"momentum": 1.0}, r"momentum must lie in \[0, 1\), got 1.0"),
         (Subsampled, {"curvature": Fisher(), "every": 0}, "every must lie in"),
+        (
+            Subsampled,
+            {"curvature": Fisher(), "every": 4, "least": 0},
+            r"least must lie in \[1, inf\), got 0",
+        ),
     ],
 )
 def test_bad_settings_fail_at_once(make, settings, message):

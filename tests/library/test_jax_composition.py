@@ -36,9 +36,11 @@ VARIANTS = {
     "adamqlr": adam_qlr(),
     "undamped": adam_qlr(rule=Rule(damping=None)),
     "sgd_qlr": sgd_qlr(momentum=0.9),
-    "amortised": adam_qlr(curvature=Subsampled(Fisher(), 2), rule=Rule(look_every=3)),
+    "amortised": adam_qlr(
+        curvature=Subsampled(Fisher(), 2, least=1), rule=Rule(look_every=3)
+    ),
     "exact": adam_qlr(curvature=Fisher()),
-    "probed on a part": adam_qlr(curvature=Subsampled(Probe(), 2)),
+    "probed on a part": adam_qlr(curvature=Subsampled(Probe(), 2, least=1)),
     "around a whole optimiser": qlr(optax.rmsprop(0.1)),
     "limited": adam_qlr(rule=Rule(budget=KLBudget(1e-3), rescale=0.5)),
     "after clipping and weight decay": optax.chain(

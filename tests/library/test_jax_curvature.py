@@ -141,14 +141,14 @@ def test_a_part_of_the_batch_is_measured_by_itself(x64):
         objective.weights[::2],
     )
     np.testing.assert_allclose(
-        measure(Subsampled(Fisher(), 2), objective, params, direction),
+        measure(Subsampled(Fisher(), 2, least=1), objective, params, direction),
         measure(Fisher(), part, params, direction),
         rtol=1e-12,
     )
 
 
 @pytest.mark.parametrize(
-    "curvature", [Fisher(), GaussNewton(), Subsampled(Fisher(), 2)]
+    "curvature", [Fisher(), GaussNewton(), Subsampled(Fisher(), 2, least=1)]
 )
 def test_a_plain_function_is_refused_with_the_cure(curvature):
     with pytest.raises(TypeError, match=r"pass value_fn=Objective\("):

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from adamqlr.torch import (
+    Accumulated,
     Categorical,
     Fisher,
     Gaussian,
@@ -107,7 +108,7 @@ def test_the_probe_converges_to_the_exact_product(case):
 def test_a_look_leaves_the_parameters_to_the_last_bit():
     point, direction = start(torch_objective("transformer, padded"))
     before = [param.clone() for param in point.params]
-    for curvature in (Fisher(), Probe(), Hessian(), Subsampled(Probe(), 2)):
+    for curvature in (Fisher(), Probe(), Hessian(), Subsampled(Probe(), 2, least=1)):
         curvature.look(point, direction, 0.3)
     assert all(a.equal(b) for a, b in zip(before, point.params, strict=True))
 
@@ -143,6 +144,23 @@ def test_weights_of_another_length_are_refused():
     data = torch.randn(8, 3), torch.zeros(8, 4), torch.ones(5)
     with pytest.raises(ValueError, match=r"weights must have .* got \(5,\)"):
         Objective(model, Gaussian(), *data)()
+
+
+@pytest.mark.parametrize("examples, stride", [(24, 3), (15, 1)])
+def test_a_part_has_its_least_in_all_micro_batches_together(examples, stride):
+    model, x, y = nn.Linear(3, 4), torch.randn(24, 3), torch.arange(24) % 4
+    of = lambda rows: Objective(model, Categorical(), x[rows], y[rows])
+    parts = Accumulated([of(slice(0, 9)), of(slice(9, examples))])
+    params = list(model.parameters())
+    direction = [torch.linspace(0, 1, p.numel()).view_as(p) for p in params]
+
+    def bend(curvature, objective):
+        model.zero_grad()
+        return curvature.look(gradient(objective, params), direction, 1.0).curvature
+
+    expected = bend(Fisher(), of(slice(0, examples, stride)))
+    found = bend(Subsampled(Fisher(), 4, least=8), parts)
+    torch.testing.assert_close(found, expected)
 
 
 def test_a_stride_below_one_is_refused():

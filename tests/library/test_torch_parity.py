@@ -84,7 +84,10 @@ CURVATURES = {
     "Fisher()": lambda library: library.Fisher(),
     "GaussNewton()": lambda library: library.GaussNewton(),
     "Hessian()": lambda library: library.Hessian(),
-    "Subsampled(Fisher(), 2)": lambda library: library.Subsampled(library.Fisher(), 2),
+    # Of 24 examples each third, since each fourth would be fewer than seven.
+    "Subsampled(Fisher(), 4, least=7)": lambda library: library.Subsampled(
+        library.Fisher(), 4, least=7
+    ),
 }
 NETWORKS = [
     "MLP, categorical",
@@ -119,7 +122,7 @@ def test_other_likelihoods_agree(case, x64):
         ("Probe()", Rule(look_every=3, horizon=Horizon(50, 0.5)), 0.1),
         ("Probe()", Rule(budget=KLBudget(seen=1e4)), 0.0),
         ("Hessian()", Rule(damping=None, rescale=0.5), 0.0),
-        ("Subsampled(Fisher(), 2)", Rule(Damping(0.1, 0.7, 3.0)), 0.0),
+        ("Subsampled(Fisher(), 4, least=7)", Rule(Damping(0.1, 0.7, 3.0)), 0.0),
     ],
 )
 def test_every_setting_agrees(curvature, rule, decay, x64):

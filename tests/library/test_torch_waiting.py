@@ -329,7 +329,9 @@ def test_buffers_among_which_the_device_cannot_choose_are_waited_for(make, goes_
 def test_looks_are_those_that_are_due(goes_on):
     model = network()
     optimiser = AdamQLR(
-        model.parameters(), curvature=Subsampled(Fisher(), 2), rule=Rule(look_every=4)
+        model.parameters(),
+        curvature=Subsampled(Fisher(), 2, least=1),
+        rule=Rule(look_every=4),
     )
     step, looks = by_objective(model, optimiser), []
     for x, y in batches(20, bad=(3,)):

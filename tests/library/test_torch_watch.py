@@ -97,7 +97,9 @@ def test_a_summed_loss_is_as_good_as_a_mean():
     assert_same(found, objective_steps(network()))
 
 
-@pytest.mark.parametrize("curvature", [Probe(), Fisher(), Subsampled(Probe(), 2)])
+@pytest.mark.parametrize(
+    "curvature", [Probe(), Fisher(), Subsampled(Probe(), 2, least=1)]
+)
 def test_every_curvature_looks_at_recorded_passes(curvature):
     model = network()
     backward = lambda: functional.cross_entropy(model(X), Y).backward()
@@ -459,7 +461,11 @@ def test_the_loss_may_see_the_outputs_without_their_last_axis():
 
 
 def test_a_part_of_the_batch_may_be_looked_at_through_a_loss_module():
-    model, criterion, half = network(), nn.CrossEntropyLoss(), Subsampled(Probe(), 2)
+    model, criterion, half = (
+        network(),
+        nn.CrossEntropyLoss(),
+        Subsampled(Probe(), 2, least=1),
+    )
     backward = lambda: criterion(model(X), Y).backward()
     found = watched_steps(model, criterion, backward, curvature=half)
     assert_same(found, objective_steps(network(), curvature=half))
@@ -467,7 +473,7 @@ def test_a_part_of_the_batch_may_be_looked_at_through_a_loss_module():
 
 def test_a_part_of_outputs_in_another_shape_is_refused():
     model, criterion = Tokens(), nn.CrossEntropyLoss()
-    optimiser = AdamQLR(model.parameters(), curvature=Subsampled(Probe(), 2))
+    optimiser = AdamQLR(model.parameters(), curvature=Subsampled(Probe(), 2, least=1))
     optimiser.watch(model, criterion)
     criterion(model(SEQUENCES).view(-1, 3), LABELS.view(-1)).backward()
     with pytest.raises(ValueError, match="Subsampled cannot cut"):

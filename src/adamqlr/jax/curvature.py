@@ -205,7 +205,11 @@ class Subsampled(curvatures.Subsampled):
 
     def look(self, point: Point, direction: optax.Updates, reach: Array) -> Look:
         """See `Curvature`."""
-        part = as_objective("Subsampled", point.value_fn).part(self.every)
+        objective, outputs = as_objective("Subsampled", point.value_fn), point.outputs
+        if outputs is None:
+            outputs = jax.eval_shape(objective.outputs, point.params)
+        examples = jax.eval_shape(objective.losses, outputs).size
+        part = objective.part(self.stride(examples))
         # Batch norm makes the part's outputs differ from its rows of the batch's.
         return self.without_change(
             self.curvature.look(Point(part, point.params), direction, reach)

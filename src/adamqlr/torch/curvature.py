@@ -208,6 +208,5 @@ class Subsampled(curvatures.Subsampled):
 
     def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
-        return self.without_change(
-            self.curvature.look(point.part(self.every), direction, reach)
-        )
+        part = point.part(self.stride(point.examples))
+        return self.without_change(self.curvature.look(part, direction, reach))

@@ -43,6 +43,7 @@ class Point:
         params: those that are trained.
         starts: the random state and buffers that each part's evaluation began with.
         outputs: the model's, of each part.
+        examples: how many there are in all parts of this process.
         tally: what the means are over.
         home: the device on which scalars are.
         sharded: whether each process has a share of the parameters only.
@@ -60,6 +61,7 @@ class Point:
     ):
         self.parts, self.params = tuple(parts), params
         self.starts, self.outputs = starts, outputs
+        self.examples = sum(values.numel() for values in losses)
         self.group = group or process_group(self.parts[0].model, params)
         self.sharded = any(map(is_sharded, params))
         self.home = home(params)
