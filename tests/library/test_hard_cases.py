@@ -124,13 +124,15 @@ def test_torch_learns_rare_classes(share, batch, classes):
 
 X = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
 Y = X @ np.array([[1.0, 0.3], [-2.0, 0.1], [0.5, 1.0]], np.float32) + 0.1
-UNITS = [1e-6, 1e-3, 1e3, 1e6]
+# Adam's `eps` has a unit, that of the gradients: at 1e-6 of the usual it begins to show.
+UNITS = [(unit, 1e-30) for unit in (1e-6, 1e-3, 1e3, 1e6)]
+UNITS += [(unit, 1e-8) for unit in (1e-3, 1e3, 1e6)]
 
 
 @jax.jit
-def jax_fit(inputs, targets):
+def jax_fit(inputs, targets, eps):
     """What a linear network predicts along the way, from weights of zero."""
-    optimiser = in_jax.adam_qlr(eps=1e-30)
+    optimiser = in_jax.adam_qlr(eps=eps)
     predict = lambda params, x: x @ params
 
     def step(carry, _):
@@ -142,10 +144,10 @@ def jax_fit(inputs, targets):
     return jax.lax.scan(step, (params, optimiser.init(params)), length=30)[1]
 
 
-def torch_fit(inputs, targets):
+def torch_fit(inputs, targets, eps):
     model = nn.Linear(3, 2, bias=False)
     nn.init.zeros_(model.weight)
-    optimiser = in_torch.AdamQLR(model.parameters(), eps=1e-30)
+    optimiser = in_torch.AdamQLR(model.parameters(), eps=eps)
     x, y, found = torch.tensor(inputs), torch.tensor(targets), []
     for _ in range(30):
         optimiser.step(in_torch.Objective(model, in_torch.Gaussian(), x, y))
@@ -153,16 +155,15 @@ def torch_fit(inputs, targets):
     return np.stack(found)
 
 
-# Adam's `eps` has a unit, and is as good as zero here.
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit, eps", UNITS)
 @pytest.mark.parametrize("fit", [jax_fit, torch_fit])
-def test_the_unit_of_targets_changes_no_step(fit, unit):
-    found = fit(X, np.float32(unit) * Y) / unit
-    np.testing.assert_allclose(found, fit(X, Y), rtol=1e-3, atol=1e-3)
+def test_the_unit_of_targets_changes_no_step(fit, unit, eps):
+    found = fit(X, np.float32(unit) * Y, eps) / unit
+    np.testing.assert_allclose(found, fit(X, Y, eps), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit, eps", UNITS)
 @pytest.mark.parametrize("fit", [jax_fit, torch_fit])
-def test_the_unit_of_inputs_changes_no_step(fit, unit):
-    found = fit(np.float32(unit) * X, Y)
-    np.testing.assert_allclose(found, fit(X, Y), rtol=1e-3, atol=1e-3)
+def test_the_unit_of_inputs_changes_no_step(fit, unit, eps):
+    found = fit(np.float32(unit) * X, Y, eps)
+    np.testing.assert_allclose(found, fit(X, Y, eps), rtol=1e-3, atol=1e-3)
