@@ -124,7 +124,7 @@ def test_torch_learns_rare_classes(share, batch, classes):
 
 X = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
 Y = X @ np.array([[1.0, 0.3], [-2.0, 0.1], [0.5, 1.0]], np.float32) + 0.1
-# Adam's `eps` has a unit, that of the gradients: at 1e-6 of the usual it begins to show.
+# Adam's `eps` has a unit, that of the gradients: at 1e-6 of the usual it shows.
 UNITS = [(unit, 1e-30) for unit in (1e-6, 1e-3, 1e3, 1e6)]
 UNITS += [(unit, 1e-8) for unit in (1e-3, 1e3, 1e6)]
 
