@@ -19,6 +19,11 @@ USUAL_NATS = 10.0
 # way if it were in proportion to logits on all examples alike; 0.15 swings far beyond.
 NATS_TO_TARGETS = 0.1
 
+# By how many batches it is told whether a network was trained before, and how many
+# times better than a constant one counts at most: even one that is never wrong has
+# more to learn.
+FIRST_BATCHES, MUCH_BETTER = 8, 10.0
+
 # How many times longer or shorter than this direction the usual one may be taken for.
 UNUSUAL_NORM = 10.0
 
@@ -39,6 +44,8 @@ class Memory(NamedTuple):
             more of them than float32 can count (16,777,216).
         astray: how many examples do not count, since they were seen while predictions
             were worse than a constant's.
+        before: how many examples the network counts as trained on before this
+            training, by its first batches.
         arrived: one, once predictions have had less than half of a constant's error in
             squares.
         mean: of all targets, where a budget needs the scale that the likelihood leaves
@@ -60,6 +67,7 @@ class Memory(NamedTuple):
     examples: Scalar
     uncounted: Scalar
     astray: Scalar
+    before: Scalar
     arrived: Scalar
     mean: Scalar
     variance: Scalar
@@ -72,7 +80,7 @@ class Memory(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 12, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 13, steps=0, rejections=0)
 
 
 def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
@@ -97,7 +105,10 @@ def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
     near = (memory.error < memory.variance / 2) & where(_is_in_nats(batch), False, True)
     memory = memory._replace(arrived=where(near, 1.0, memory.arrived))
     share = rules.share_astray(latitude(memory))
-    memory = memory._replace(astray=memory.astray + share * batch.examples)
+    memory = memory._replace(
+        astray=memory.astray + share * batch.examples,
+        before=_before(memory, scale.error, batch),
+    )
     return memory, rules.dispersion(memory.variance, memory.error)
 
 
@@ -127,6 +138,23 @@ def latitude(memory: Memory) -> Scalar:
     known = (memory.variance > 0) & (memory.arrived == 0)
     ratio = rules.quotient(memory.error, where(known, memory.variance, 1))
     return rules.latitude(where(known & (ratio > 1), ratio, 1.0))
+
+
+def _before(memory: Memory, error: Scalar, batch: Batch) -> Scalar:
+    """Examples that a network counts as trained on, if all first batches look like it.
+
+    What has less than half of a constant's error at once has learnt before. A batch of
+    it counts as often as the budget of one so many times worse would be larger; the
+    least certain of the first batches decides, since one may be lucky.
+    """
+    known = where(_is_in_nats(batch), batch.chance is not None, True)
+    better = rules.quotient(memory.variance, error)
+    better = where(better > MUCH_BETTER, MUCH_BETTER, better)
+    trained = known & (memory.variance > 0) & (better > 2)
+    examples = where(trained, rules.latitude(better) * batch.examples, 0.0)
+    fewer = (memory.steps == 0) | (examples < memory.before)
+    undecided = (memory.steps < FIRST_BATCHES) & fewer
+    return where(undecided, examples, memory.before)
 
 
 def steps_that_count(memory: Memory) -> Scalar:

@@ -96,16 +96,19 @@ class KLBudget:
         power: $r$ in [0, 1], of the examples of the batch.
         seen: with how many examples $n$ begins: those that a trained network was
             trained on, so that an optimiser that knows nothing of it takes no longer
-            steps than its training had come to.
+            steps than its training had come to. `None` to tell it by the first batches:
+            where all eight have less than half of a constant's error, one $r$ times as
+            good counts $r^6$ times, $r$ at most ten.
     """
 
     nats: Scalar = 0.009
     decay: Scalar = 0.5
     power: Scalar = 1.0
-    seen: Scalar = 0.0
+    seen: Scalar | None = None
 
     def __post_init__(self) -> None:
-        check_range("KLBudget.seen", self.seen, 0)
+        if self.seen is not None:
+            check_range("KLBudget.seen", self.seen, 0)
         check_range("KLBudget.nats", self.nats, 0, open_low=True)
         check_range("KLBudget.decay", self.decay, 0, 1)
         check_range("KLBudget.power", self.power, 0, 1)

@@ -164,7 +164,7 @@ def propose(
         step_size = BEYOND_MINIMUM * step_size
         budget = rule.budget
         learnt_from = rules.maximum(memory.examples - memory.astray, batch.examples)
-        seen = budget.seen + learnt_from
+        seen = learnt_from + (memory.before if budget.seen is None else budget.seen)
         allowed = rules.kl_allowance(
             budget.nats, batch.examples, budget.power, seen, budget.decay
         )

@@ -120,10 +120,11 @@ def test_torch_goes_on_from_a_checkpoint_as_if_it_had_not_stopped():
 
 
 @pytest.mark.parametrize("batch", [16, 64, 256])
-def test_torch_goes_on_with_a_new_optimiser_that_is_told_what_was_seen(batch):
-    """On its own task, without the former state; Adam at 1e-4 hardly moves."""
+@pytest.mark.parametrize("seen", [None, 600 * BATCH])
+def test_torch_goes_on_with_a_new_optimiser(seen, batch):
+    """On its own task, told what was seen or not; Adam at 1e-4 hardly moves."""
     rows = np.random.default_rng(5).integers(0, len(OLD[0]), (STEPS, batch))
-    rule = Rule(budget=KLBudget(seen=600 * BATCH))
+    rule = Rule(budget=KLBudget(seen=seen))
     ours = copy.deepcopy(trained()[0])
     _, ours = train_torch(ours, lambda params: AdamQLR(params, rule=rule), OLD, rows)
     _, adam = train_torch(copy.deepcopy(trained()[0]), cautious, OLD, rows)
@@ -141,37 +142,37 @@ def network(params, frozen, x):
 
 
 NOTHING = {"body": jnp.zeros((10, 32)), "head": jnp.zeros((32, CLASSES))}
-ADAM = optax.adam(1e-4)
+ADAM, OURS = optax.adam(1e-4), {}
 
 
-def optimiser_of(seen):
-    """Adam at 1e-4 if nobody says how many examples were seen."""
-    if seen is None:
+def optimiser_of(budget):
+    """Ours, with settings of its budget; Adam at 1e-4 for `None`."""
+    if budget is None:
         return ADAM
-    return in_jax.adam_qlr(rule=Rule(budget=KLBudget(seen=seen)))
+    return in_jax.adam_qlr(rule=Rule(budget=KLBudget(**budget)))
 
 
 # One program for all tasks whose parameters have the same shapes.
 @jax.jit
-def steps_in_jax(params, state, frozen, data, rows, seen):
+def steps_in_jax(params, state, frozen, data, rows, budget):
     x, y = data
     predict = lambda params, x: network(params, frozen, x)
     whole = in_jax.Objective(predict, in_jax.Categorical(), x, y)
 
     def step(carry, batch):
         objective = in_jax.Objective(predict, in_jax.Categorical(), x[batch], y[batch])
-        params, state, *_ = in_jax.train_step(optimiser_of(seen), objective, *carry)
+        params, state, *_ = in_jax.train_step(optimiser_of(budget), objective, *carry)
         return (params, state), whole(params)
 
     carry, losses = jax.lax.scan(step, (params, state), rows)
     return carry, jnp.concatenate([whole(params)[None], losses])
 
 
-def train_jax(params, data, rows=ROWS, *, frozen=NOTHING, seen=0.0):
+def train_jax(params, data, rows=ROWS, *, frozen=NOTHING, budget=OURS):
     """The parameters, and the losses of all data before each step and at the end."""
-    state, losses = optimiser_of(seen).init(params), []
+    state, losses = optimiser_of(budget).init(params), []
     for part in np.split(rows, len(rows) // STEPS):
-        (params, state), found = steps_in_jax(params, state, frozen, data, part, seen)
+        (params, state), found = steps_in_jax(params, state, frozen, data, part, budget)
         losses += found.tolist()
     return params, losses
 
@@ -190,13 +191,14 @@ def trained_in_jax():
 def test_jax_takes_a_new_head_further_and_never_back():
     params = trained_in_jax() | {"head": normal(2, 32, CLASSES)}
     _, ours = train_jax(params, NEW)
-    _, adam = train_jax(params, NEW, seen=None)
+    _, adam = train_jax(params, NEW, budget=None)
     assert max(ours) <= 1.01 * max(adam) and ours[-1] < adam[-1]
 
 
-def test_jax_goes_on_with_a_new_optimiser_that_is_told_what_was_seen():
-    _, ours = train_jax(trained_in_jax(), OLD, seen=600.0 * BATCH)
-    _, adam = train_jax(trained_in_jax(), OLD, seen=None)
+@pytest.mark.parametrize("budget", [OURS, {"seen": 600.0 * BATCH}])
+def test_jax_goes_on_with_a_new_optimiser(budget):
+    _, ours = train_jax(trained_in_jax(), OLD, budget=budget)
+    _, adam = train_jax(trained_in_jax(), OLD, budget=None)
     assert max(ours) <= 1.02 * max(adam)
 
 
@@ -211,5 +213,5 @@ def test_jax_takes_adapters_further_and_never_back():
         ]
     }
     _, ours = train_jax(params, NEW, frozen=frozen)
-    _, adam = train_jax(params, NEW, frozen=frozen, seen=None)
+    _, adam = train_jax(params, NEW, frozen=frozen, budget=None)
     assert max(ours) <= 1.01 * max(adam) and ours[-1] < adam[-1]

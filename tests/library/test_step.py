@@ -258,6 +258,33 @@ def test_a_budget_can_begin_where_another_training_ended():
     assert later.memory == first.memory._replace(step_size=later.memory.step_size)
 
 
+@pytest.mark.parametrize(
+    "errors, before",
+    [
+        ([1.0] * 9, 0),
+        ([0.6, *[0.01] * 8], 0),
+        ([0.25] * 9, 8 * 4**6),
+        ([0.01, *[0.25] * 8], 8 * 4**6),
+        ([0.01] * 8 + [1.0], 8 * 10**6),
+    ],
+)
+def test_first_batches_tell_whether_a_network_was_trained_before(errors, before):
+    rule = Rule()
+    memory = begin(rule)
+    for error in errors:
+        few = batch(8.0, Scale(mean=0.0, variance=1.0, error=error))
+        memory, _ = judged(rule, measured(batch=few), memory=memory)
+    assert memory.before == pytest.approx(before)
+
+
+def test_losses_in_nats_tell_by_what_guessing_costs():
+    some = measured(loss=0.5, batch=Batch(8.0, None, 0.0, chance=2.0))
+    rule = Rule()
+    assert step.propose(rule, begin(rule), some).memory.before == 8 * 4**6
+    unknown = some._replace(batch=batch(8.0, None, 0.0))
+    assert step.propose(rule, begin(rule), unknown).memory.before == 0
+
+
 def test_steps_fall_to_zero_towards_a_horizon():
     rule = dataclasses.replace(UNDAMPED, horizon=Horizon(10, share=0.5))
     memory, sizes, limits = begin(rule), [], []
