@@ -179,3 +179,69 @@ def test_a_rule_without_average_keeps_none():
     optimiser.eval()
     assert same(contents(model), before)
     assert all("average" not in state for state in optimiser.state.values())
+
+
+def normalised(steps=6):
+    """A network with batch norm and dropout after some steps, and its batches."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 3)
+    )
+    x = torch.randn(32, 4)
+    objective = TorchObjective(model, Categorical(), x, x[:, :3].argmax(1))
+    optimiser = AdamQLR(model.parameters())
+    for _ in range(steps):
+        optimiser.step(objective)
+    return model, optimiser, objective
+
+
+def everything(model):
+    return [tensor.clone() for tensor in model.state_dict().values()]
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_statistics_are_measured_for_the_average_and_then_the_former_again(mode):
+    model, optimiser, objective = normalised()
+    getattr(model, mode)()
+    before, random = everything(model), torch.get_rng_state()
+    modes = [module.training for module in model.modules()]
+    loader = [(part, None) for part in objective.inputs.split(16)]
+    with optimiser.averaged(loader):
+        seen = torch.stack([model[0](part) for part, _ in loader])
+        torch.testing.assert_close(model[1].running_mean, seen.mean((0, 1)))
+        torch.testing.assert_close(model[1].running_var, seen.var(1).mean(0))
+        assert [module.training for module in model.modules()] == modes
+        assert not same(everything(model), before)
+    assert same(everything(model), before) and model[1].momentum == 0.1
+    assert torch.get_rng_state().equal(random)
+
+
+def test_an_error_while_statistics_are_measured_leaves_what_was_trained():
+    model, optimiser, objective = normalised()
+    before = everything(model)
+    for batches, error in [
+        ([objective.inputs, objective.inputs[:1]], "more than 1 value per channel"),
+        (iter(()), "batches has none"),
+    ]:
+        with pytest.raises(ValueError, match=error), optimiser.averaged(batches):
+            pass
+        assert same(everything(model), before) and model[1].momentum == 0.1
+        assert all(module.training for module in model.modules())
+
+
+def test_a_norm_that_is_frozen_keeps_its_statistics():
+    model, optimiser, objective = normalised()
+    before = model[1].eval().running_mean.clone()
+    with optimiser.averaged([{"input": objective.inputs}]):
+        assert model[1].running_mean.equal(before)
+
+
+def test_statistics_of_no_known_model_are_refused_with_the_cure():
+    model, optimiser, objective = normalised(steps=0)
+    batches = [{"input": objective.inputs}]
+    with pytest.raises(RuntimeError, match=r"call optimizer.watch\(model, loss\)"):
+        with optimiser.averaged(batches):
+            pass
+    optimiser.watch(model, nn.CrossEntropyLoss())
+    with optimiser.averaged(batches):
+        assert model[1].num_batches_tracked == 1

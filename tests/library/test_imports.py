@@ -80,6 +80,7 @@ ROOMS = {
         "pending",
         "groups",
         "averaging",
+        "batch_norm",
         "arguments",
         "qlr",
         "optimisers",

@@ -177,6 +177,24 @@ def warn_of_written_parameters(left: tuple[Tensor, int] | None) -> None:
         )
 
 
+def the_only_model(watched: nn.Module | None, met: list[nn.Module]) -> nn.Module:
+    """The model whose parameters are trained, if one is known.
+
+    Args:
+        watched: what `watch` was told.
+        met: models of the objectives that steps were made with.
+    """
+    models = met if watched is None else [watched]
+    if len(models) != 1:
+        known = "no model is known yet" if not models else f"{len(models)} are known"
+        raise RuntimeError(
+            "averaged(batches=...) measures the statistics of a model's batch norm, "
+            f"and {known}: call optimizer.watch(model, loss) before, as also after "
+            "loading a checkpoint, or make a step with an Objective of the model"
+        )
+    return models[0]
+
+
 def refuse_step_from_average(in_place: bool) -> None:
     """Refuse a gradient taken while the average stood in for what is trained."""
     if in_place:

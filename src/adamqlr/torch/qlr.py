@@ -20,7 +20,7 @@ from adamqlr.memory import Memory
 from adamqlr.rules import Limit, Truth, where
 from adamqlr.settings import Rule
 from adamqlr.step import Proposal, StepInfo
-from adamqlr.torch import averaging, groups, memory
+from adamqlr.torch import averaging, batch_norm, groups, memory
 from adamqlr.torch.arguments import (
     check_group,
     checked_closure,
@@ -32,6 +32,7 @@ from adamqlr.torch.arguments import (
     refuse_scaled_gradients,
     refuse_step_from_average,
     refuse_step_inside_forward,
+    the_only_model,
     warn_of_written_parameters,
 )
 from adamqlr.torch.bundles import Bundles
@@ -224,11 +225,25 @@ class QLR(torch.optim.Optimizer):
             drop_gathered(model)
 
     @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Evaluate inside of this: the parameters are their average there."""
+    def averaged(self, batches: Iterable[Any] | None = None) -> Iterator[None]:
+        """Evaluate inside of this: the parameters are their average there.
+
+        Args:
+            batches: for batch norm, whose statistics belong to the trained parameters:
+                a data loader of the training set, or any iterable of the model's
+                inputs (of a tuple or list the first are, a mapping is passed by name).
+                By them statistics are measured for the average; afterwards those of
+                the trained parameters are back. `None` lets these stay.
+        """
         self.eval()
         try:
-            yield
+            with contextlib.ExitStack() as stack:
+                if batches is not None:
+                    watched = self._recorder and self._recorder.model
+                    model = the_only_model(watched, list(self._models))
+                    with self._unrecorded():
+                        stack.enter_context(batch_norm.measured(bare(model), batches))
+                yield
         finally:
             self.train()
 
