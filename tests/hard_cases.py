@@ -41,6 +41,12 @@ class Problem:
     not_finite: np.ndarray
     bar: float
 
+    @property
+    def program(self) -> tuple:
+        """All that a compiled program depends on: what is no number of the problem."""
+        shapes = [array.shape for array in (self.x, self.y, self.rows, *self.weights)]
+        return self.likelihood, self.activation, self.batch_norm, *shapes
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:

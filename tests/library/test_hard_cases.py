@@ -3,6 +3,8 @@
 `hard_cases` has the problems; `benchmarks/hard_problems.py` runs all of them.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,71 +18,77 @@ from adamqlr import jax as in_jax
 from adamqlr import torch as in_torch
 from hard_cases import PROBLEMS, rare_classes
 
-QUICK_IN_TORCH = [
-    "targets times 1e-6",
-    "inputs times 1e-2",
-    "batches in the order of classes",
-    "half of the batches not finite",
-    "one outlier",
-    "initial weights of zero",
+# Those of rare classes are `test_rare_classes_are_learnt_as_adam_learns_them`'s.
+TABLE = [name for name in PROBLEMS if "rare class" not in name]
+
+
+def alike():
+    """The table's problems, together where one compiled program trains them."""
+    found = {}
+    for name in TABLE:
+        found.setdefault(PROBLEMS[name](0).program, []).append(name)
+    return list(found.values())
+
+
+# One for each kind of trouble. A third of the steps is enough for all but the first.
+IN_TORCH = [
     "constant targets",
-]
-QUICK_IN_JAX = [
-    *QUICK_IN_TORCH,
-    "targets times 1e6",
-    "nine tenths not finite",
-    "batches of one",
-    "batches of two, batch norm",
-    "heavy tails",
-    "huge initial weights",
-    "two fifths of the labels wrong",
-    "one example",
-]
-SLOW_IN_JAX = [
+    "targets times 1e-6",
+    "targets times 1e3",
+    "targets far from zero",
+    "targets of different scales",
+    "inputs times 1e-2",
+    "inputs times 1e2",
     "features of different scales, linear",
-    "features of different scales",
-    "inputs times 1e6",
-    "huge initial weights, regression",
-    "counts in the ten thousands",
-    "20 layers, tanh",
+    "half of the batches not finite",
     "20 layers, relu",
-    "all data in a batch",
+    "batches of one, regression",
+    "batches of two, batch norm",
     "counts, most of them zero",
     "tiny initial weights",
-    "dead units",
-    "saturated units",
-    "inputs that repeat",
-    "same inputs, other labels",
-    "labels without meaning",
+    "initial weights of zero",
+    "heavy tails",
+    "one outlier",
+    "batches in the order of classes",
     "parity",
     "rare words",
+    "one example",
 ]
 
 
-def assert_no_failure(problem, outcome):
-    assert outcome.failures(problem.bar) == []
+def assert_no_failure(problem, ours, adam):
+    """Where Adam at 1e-3 arrives, ours is not far behind; elsewhere it arrives too.
+
+    Furthest behind are batches of two with batch norm, by 0.21 of the bar.
+    """
+    assert ours.failures(problem.bar) == []
     if problem.not_finite.any():  # training goes on with all the others
-        assert outcome.steps == len(problem.rows) - problem.not_finite.sum()
-
-
-@pytest.mark.parametrize("name", QUICK_IN_JAX)
-def test_jax_ends_below_the_start_and_the_best_constant(name):
-    problem = PROBLEMS[name](0)
-    assert_no_failure(problem, *hard_cases_jax.train([problem]))
+        assert ours.steps == len(problem.rows) - problem.not_finite.sum()
+    if not adam.failures(problem.bar):
+        assert max(ours.params, ours.average) < adam.params + abs(problem.bar) / 4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW_IN_JAX)
-def test_jax_ends_below_them_on_more_problems(name):
-    problem = PROBLEMS[name](0)
-    assert_no_failure(problem, *hard_cases_jax.train([problem]))
+@pytest.mark.parametrize("names", alike(), ids=lambda names: names[0])
+def test_jax_ends_below_the_start_and_the_best_constant(names):
+    problems = [PROBLEMS[name](0) for name in names]
+    ours = hard_cases_jax.train(problems)
+    adam = hard_cases_jax.train(problems, hard_cases_jax.ADAM)
+    for runs in zip(problems, ours, adam, strict=True):
+        assert_no_failure(*runs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK_IN_TORCH)
+@pytest.mark.parametrize("name", IN_TORCH)
 def test_torch_ends_below_the_start_and_the_best_constant(name):
     problem = PROBLEMS[name](0)
-    assert_no_failure(problem, hard_cases_torch.train(problem))
+    steps = len(problem.rows) // (1 if name == "constant targets" else 3)
+    problem = dataclasses.replace(
+        problem, rows=problem.rows[:steps], not_finite=problem.not_finite[:steps]
+    )
+    ours = hard_cases_torch.train(problem)
+    adam = hard_cases_torch.train(problem, hard_cases_torch.adam)
+    assert_no_failure(problem, ours, adam)
 
 
 def assert_rare_classes_are_learnt(problems, ours, adam):
