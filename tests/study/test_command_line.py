@@ -53,6 +53,16 @@ def test_each_command_has_help_and_an_example_that_parses(words, capsys):
     assert "default: None" not in shown and "default: ()" not in shown
 
 
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = subprocess.Popen(
+        [*COMMAND, "algorithms"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert command.stdout is not None
+    command.stdout.close()
+    _, said = command.communicate()
+    assert said == b"" and command.returncode == 1
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert re.fullmatch(r"qlrstudy of adamqlr \d+\.\d+\S*\n", capsys.readouterr().out)

@@ -10,7 +10,12 @@ from qlrstudy.cli.commands import app
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 for done, 1 if not all was, 2 for a mistake, 130 interrupted."""
+    """Run a command.
+
+    Returns:
+        0 for done, 1 if not all was or nobody reads on, 2 for a mistake, 130 if it was
+        interrupted.
+    """
     # XLA, which looks only as it is loaded, calls it an error that a program out of the
     # cache names features of the machine that made it, and that no machine lists.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -19,6 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
         code = app(
             given, exit_on_error=False, print_error=False, result_action="return_value"
         )
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads has seen enough, `head` say; Python would try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except CycloptsError as error:
         console.say(f"qlrstudy: error: {_mistake(error)}")
         return 2
