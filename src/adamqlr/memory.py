@@ -121,7 +121,7 @@ def _scale(loss: Scalar, batch: Batch) -> Scale | None:
     scale, least = batch.scale, batch.least
     if least is None:
         return scale
-    height = rules.maximum(loss - least, 0 * loss) / _chance(batch)
+    height = rules.quotient(rules.maximum(loss - least, 0 * loss), _chance(batch))
     if scale is None:
         return Scale(0 * loss, 0 * loss + 1, height)
     return scale._replace(error=where(scale.error == 0, height, scale.error))

@@ -73,6 +73,11 @@ def quotient(numerator: Scalar, denominator: Scalar) -> Scalar:
     return where(zero, numerator * math.inf, numerator / where(zero, 1, denominator))
 
 
+def raised(base: Scalar, exponent: Scalar) -> Scalar:
+    """A power in [0, 1]; NaN of a negative base, where plain Python's is complex."""
+    return where(base < 0, math.nan, base) ** exponent
+
+
 def bend(curvature: Scalar, damping: Scalar, square_norm: Scalar) -> Scalar:
     r"""Second derivative of the damped model, $d^\top C d + \lambda\, d^\top d$."""
     return curvature + damping * square_norm
@@ -188,7 +193,7 @@ def kl_allowance(
         seen: $n$, examples seen so far, those of this batch among them.
         decay: $p$; zero for an allowance that stays.
     """
-    return quotient(nats * examples**power, seen**decay)
+    return quotient(nats * raised(examples, power), raised(seen, decay))
 
 
 def latitude(ratio: Scalar) -> Scalar:
@@ -248,13 +253,13 @@ def late_allowance(nats: Scalar) -> Scalar:
     Args:
         nats: $h$, of the loss above the least that its targets allow.
     """
-    return LATE_SHARE * nats * nats**0.5
+    return LATE_SHARE * nats * raised(nats, 0.5)
 
 
 def excess(divergence: Scalar, allowed: Scalar) -> Scalar:
     """How many times too long a step of such a divergence is; 0 for no divergence."""
     none = divergence == 0
-    return where(none, divergence, quotient(divergence, allowed)) ** 0.5
+    return raised(where(none, divergence, quotient(divergence, allowed)), 0.5)
 
 
 def shortened(step_size: Scalar, excess: Scalar) -> Scalar:

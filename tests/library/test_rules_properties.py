@@ -29,11 +29,17 @@ ODD = [0.0, -0.0, 1.0, 0.5, 2.0, 0.25, 0.75, math.inf, -math.inf, math.nan]
 # XLA reads denormals as zero: beside them it gets numbers whose products are none.
 TINY = [1e-40, -1e-40, 1e-310]
 # But not in these, whose powers and roots it takes of the denormals themselves.
-POWERS = ("excess", "kl_allowance", "latitude", "late_allowance")
+POWERS = ("raised", "excess", "kl_allowance", "latitude", "late_allowance")
+# Where products, quotients and powers of plain numbers leave what 64 bits can hold.
+EXTREME = [5e-324, 1e-308, 1e-160, 1e-16, 1e16, 1e154, 1e155, 1.7e308]
 
 
 def divided(a, b):
     return a * math.inf if b == 0 else a / b
+
+
+def raised(base, exponent):
+    return math.nan**exponent if base < 0 else base**exponent
 
 
 def larger(a, b):
@@ -60,9 +66,7 @@ def pooled_variance(mean, variance, batch_mean, batch_variance, share):
 
 
 def excess(divergence, allowed):
-    return math.nan if divergence != divergence else (
-        divergence * 0 if divergence == 0 else divided(divergence, allowed) ** 0.5
-    )  # fmt: skip
+    return 0.0 if divergence == 0 else raised(divided(divergence, allowed), 0.5)
 
 
 def allowance_astray(allowed, latitude, most):
@@ -105,6 +109,7 @@ ORACLES = {
     "maximum": (larger, ""),
     "is_finite": (lambda x: math.isfinite(x), ""),
     "quotient": (divided, ""),
+    "raised": (raised, ""),
     "bend": (lambda q, damping, square: q + damping * square, ""),
     "step_size": (
         lambda slope, bend: slope if slope == 0 else divided(slope, bend),
@@ -121,14 +126,14 @@ ORACLES = {
     "dispersion": (larger, ""),
     "kl_divergence": (lambda a, q, phi: divided(a * a * abs(q), 2 * phi), ""),
     "kl_allowance": (
-        lambda nats, size, r, n, p: divided(nats * size**r, n**p),
-        "nats examples power seen decay",
+        lambda nats, size, r, n, p: divided(nats * raised(size, r), raised(n, p)),
+        "",
     ),
     "latitude": (lambda r: (r * r * r) * (r * r * r), ""),
     "share_astray": (lambda latitude: 1 - divided(1, latitude), ""),
-    "allowance_astray": (allowance_astray, "allowed latitude most"),
-    "late_allowance": (lambda nats: 0.06 * nats * nats**0.5, "nats"),
-    "excess": (excess, "divergence allowed"),
+    "allowance_astray": (allowance_astray, ""),
+    "late_allowance": (lambda nats: 0.06 * nats * raised(nats, 0.5), ""),
+    "excess": (excess, ""),
     "shortened": (lambda a, over: a / over if over > 1 else a, ""),
     "predicted_change": (lambda a, slope, bend: -a * slope + a * a * bend / 2, ""),
     "change_at": (change_at, ""),
@@ -160,12 +165,17 @@ def in_precision(kind, precision):
         jax.config.update("jax_enable_x64", False)
 
 
+def is_exponent(name, argument):
+    """Whether the argument is one, which lies in [0, 1] by its settings."""
+    power = name == "kl_allowance" and argument == "power"
+    return power or argument in ("decay", "exponent")
+
+
 def numbers(kind, name, argument):
     """What an argument may be: odd, tiny, or any number the kind can hold."""
     precision = KINDS[kind][1]
-    # As their settings allow; Python raises at some powers.
-    if argument == "decay" or (name == "kl_allowance" and argument == "power"):
-        return st.floats(0, 1, width=32)
+    if is_exponent(name, argument):
+        return st.floats(0, 1, width=32, allow_subnormal=False)
     if "JAX" in kind:
         plain = st.floats(1e-3, 1e3) | st.floats(-1e3, -1e-3)
     else:
@@ -212,6 +222,27 @@ def test_a_rule_says_what_plain_if_and_else_say(name, kind, data):
     limits = np.finfo(precision)
     rounding = {"rtol": 8 * limits.eps, "atol": limits.tiny if "JAX" in kind else 0}
     np.testing.assert_allclose(found, precision(expected), **rounding)
+
+
+def extremes(name, argument):
+    """Plain numbers from one end to the other, as far as the argument allows them."""
+    if is_exponent(name, argument):
+        return st.sampled_from([0.0, 0.25, 0.5, 1.0])
+    if argument in ORACLES[name][1].split():
+        return st.sampled_from([abs(x) for x in ODD + EXTREME])
+    return st.sampled_from(ODD + EXTREME + [-x for x in EXTREME])
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@hypothesis.settings(max_examples=100, deadline=None, derandomize=True)
+@hypothesis.given(data=st.data())
+def test_plain_numbers_never_raise_and_say_what_tensors_say(name, data):
+    values = [data.draw(extremes(name, argument)) for argument in NAMES[name]]
+    found = getattr(rules, name)(*values)
+    tensors = [torch.tensor(value, dtype=torch.float64) for value in values]
+    expected = float(getattr(rules, name)(*tensors))
+    assert isinstance(found, float | bool)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "64" in kind])
