@@ -1,11 +1,14 @@
 """What torch users rely on: groups, checkpoints, schedulers, micro-batches."""
 
+import copy
+import dataclasses
 import io
 
 import pytest
 import torch
 from torch import nn
 
+from adamqlr.measurements import Look, Trial
 from adamqlr.memory import Memory
 from adamqlr.torch import (
     PAPER,
@@ -118,6 +121,55 @@ def test_what_an_earlier_checkpoint_lacks_begins_anew(lacking):
     assert all(loss == loss for loss in trained(model, again, x, y))
 
 
+def memory(optimiser):
+    group = optimiser.param_groups[0]
+    return {name: value for name, value in group.items() if name.startswith("memory_")}
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_memory_goes_from_devices_to_a_cpu_and_back(at_hand, monkeypatch):
+    """On a CPU it is plain numbers, elsewhere tensors, as in earlier checkpoints."""
+    model, (x, y) = small_net(), batch()
+    optimiser = AdamQLR(model.parameters())
+    trained(model, optimiser, x, y)
+    assert {type(value) for value in memory(optimiser).values()} == {float}
+    saved = copy.deepcopy(optimiser.state_dict())
+    monkeypatch.setattr("adamqlr.torch.scalars.is_at_hand", lambda device: at_hand)
+    if at_hand:
+        for name, value in memory(optimiser).items():
+            number = torch.tensor(value, dtype=torch.float64)
+            saved["param_groups"][0][name] = number
+    other = copy.deepcopy(model)
+    again = AdamQLR(other.parameters())
+    again.load_state_dict(saved)
+    expected = trained(other, again, x, y)
+    kind = float if at_hand else torch.Tensor
+    assert {type(value) for value in memory(again).values()} == {kind}
+    monkeypatch.undo()
+    assert trained(model, optimiser, x, y) == expected
+    assert memory(again) == pytest.approx(memory(optimiser), rel=1e-12)
+
+
+@dataclasses.dataclass(frozen=True)
+class Halved:
+    """Somebody's curvature, which answers with tensors in 32 bits."""
+
+    def look(self, point, direction, reach):
+        found = Probe().look(point, direction, reach)
+        assert isinstance(reach, float)
+        halved = torch.tensor(found.curvature / 2, dtype=torch.float32)
+        return Look(halved, Trial(*map(torch.tensor, found.trial)))
+
+
+def test_a_curvature_may_answer_with_tensors():
+    model, (x, y) = small_net(), batch()
+    optimiser = AdamQLR(model.parameters(), curvature=Halved())
+    trained(model, optimiser, x, y)
+    assert {type(value) for value in memory(optimiser).values()} == {float}
+    kinds = [type(value) for value in optimiser.info]
+    assert kinds == [float] * 9 + [Limit, bool, int]
+
+
 def test_damping_survives_a_checkpoint_in_another_type():
     model, (x, y) = small_net(), batch()
     optimiser = AdamQLR(model.parameters(), rule=Rule(Damping(0.1234567)))
@@ -127,7 +179,7 @@ def test_damping_survives_a_checkpoint_in_another_type():
     again.load_state_dict(optimiser.state_dict())
     found, expected = again.param_groups[0], optimiser.param_groups[0]
     assert found["memory_damping"] == expected["memory_damping"]
-    assert found["memory_damping"].dtype == torch.float64
+    assert isinstance(found["memory_damping"], float)
     trained(other, again, x.bfloat16(), y)
 
 

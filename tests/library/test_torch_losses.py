@@ -494,7 +494,7 @@ def test_a_penalty_adds_to_value_and_slope_but_not_to_fisher():
     np.testing.assert_allclose(bends[0].curvature, bent[0].curvature, rtol=1e-5)
     np.testing.assert_allclose(bends[1].curvature, bent[1].curvature, rtol=1e-3)
     weight = direction[0]
-    h = bends[1].trial.distance.item()
+    h = bends[1].trial.distance
     change = (
         -0.6 * h * (weight * model.weight).sum() + 0.3 * h**2 * weight.square().sum()
     )

@@ -48,9 +48,9 @@ def test_the_targets_scale_is_that_of_all_examples_seen(cuts):
         rows = Y[: i + 1][MASKS[: i + 1] == 1]
         group = optimiser.param_groups[0]
         assert group["memory_examples"] == len(rows)
-        assert group["memory_mean"].item() == pytest.approx(rows.mean().item())
+        assert group["memory_mean"] == pytest.approx(rows.mean().item())
         variance = rows.var(correction=0).item()
-        assert group["memory_variance"].item() == pytest.approx(variance)
+        assert group["memory_variance"] == pytest.approx(variance)
 
 
 def square_norm_of_adams_direction(optimiser):
@@ -86,7 +86,7 @@ def test_each_step_spends_what_the_examples_seen_allow(likelihood, targets):
         ratio = max(float(group["memory_error"] / group["memory_variance"]), 1)
         seen += 8 / ratio**6
         own = square_norm_of_adams_direction(optimiser)
-        mean = group["memory_square_norm"].item()
+        mean = group["memory_square_norm"]
         usual = min(max(mean, own / 10), own * 10)
         budget = 1e-4 * 8**0.5 / max(seen, 8) ** 0.25
         allowed = max(budget, min(budget * ratio**6, most))
@@ -104,9 +104,8 @@ def test_the_running_mean_stands_for_the_curvature():
         mean = steepness if mean == 0 else decay * mean + (1 - decay) * steepness
         bend = mean * square_norm
         assert info.step_size == pytest.approx(info.slope / bend)
-        assert optimiser.param_groups[0]["memory_curvature"].item() == pytest.approx(
-            mean
-        )
+        remembered = optimiser.param_groups[0]["memory_curvature"]
+        assert remembered == pytest.approx(mean)
 
 
 def remembered(optimiser):

@@ -1,8 +1,8 @@
 """On a GPU a step goes on while the host does not know what became of the last one.
 
 No GPU is needed here. On a CPU the same steps are made by the host that does not wait,
-and by one that asks. On torch's meta device, whose tensors have no numbers, all that
-reads one raises.
+on tensors, and by one that asks, on plain numbers. On torch's meta device, whose
+tensors have no numbers, all that reads one raises.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import adamqlr.torch.qlr
+import adamqlr.torch.scalars
 from adamqlr.torch import (
     ANY_LOSS,
     PAPER,
@@ -38,10 +39,15 @@ from torch_cases import accumulated_and_clipped, set_reach
 BAD = (0, 5, 6, 17, 29)  # batches that are not finite, the first and the last too
 
 
+def let_go_on(setattr=setattr):
+    """The host lets the CPU go on, as it does a GPU, and reads no number of it."""
+    setattr(adamqlr.torch.qlr, "is_read_later", lambda device: True)
+    setattr(adamqlr.torch.scalars, "is_at_hand", lambda device: False)
+
+
 @pytest.fixture
 def goes_on(monkeypatch):
-    """The host lets the CPU go on, as it does a GPU."""
-    monkeypatch.setattr(adamqlr.torch.qlr, "is_read_later", lambda device: True)
+    let_go_on(monkeypatch.setattr)
 
 
 def network(device="cpu"):
@@ -128,6 +134,12 @@ def went(case, look_each=7):
     return model, optimiser, [*infos, tuple(optimiser.info)]
 
 
+def recalled(optimiser):
+    """What the method remembers, by its names in parameter groups."""
+    group = optimiser.param_groups[0]
+    return {name: value for name, value in group.items() if name.startswith("memory_")}
+
+
 def leaves(tree):
     """All that is in a structure, by where it is."""
     return dict(torch.utils._pytree.tree_flatten_with_path(tree)[0])
@@ -148,8 +160,11 @@ def assert_close(a, b):
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_those_of_a_host_that_asks(case, monkeypatch):
     expected, theirs, known = went(case)
-    monkeypatch.setattr(adamqlr.torch.qlr, "is_read_later", lambda device: True)
+    let_go_on(monkeypatch.setattr)
     model, optimiser, infos = went(case)
+    for kind, of in ((torch.Tensor, optimiser), (float, theirs)):
+        memory = recalled(of)
+        assert all(isinstance(value, kind) for value in memory.values())
     assert_close(model.state_dict(), expected.state_dict())
     assert_close(optimiser.state_dict(), theirs.state_dict())
     assert_close(infos, known)
@@ -355,7 +370,7 @@ def test_what_is_loaded_says_whether_to_look(goes_on):
 
 def in_one_of_two(rank):
     """Its half of each batch, some of which are bad in one process only."""
-    adamqlr.torch.qlr.is_read_later = lambda device: True
+    let_go_on()
     distributed.init_process_group("gloo")
     model = DistributedDataParallel(unnormed())
     found = halves(model, rank)

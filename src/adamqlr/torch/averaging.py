@@ -10,11 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from adamqlr.rules import Scalar
+from adamqlr.torch.scalars import like
+
 States = dict[Tensor, dict[str, Any]]
 
 
 @torch.no_grad()
-def update(states: list[dict[str, Any]], params: list[Tensor], weight: Tensor) -> None:
+def update(states: list[dict[str, Any]], params: list[Tensor], weight: Scalar) -> None:
     """Move each average by `weight`, in [0, 1], of its distance to the parameter."""
     for state, param in zip(states, params, strict=True):
         if "average" not in state:
@@ -22,11 +25,9 @@ def update(states: list[dict[str, Any]], params: list[Tensor], weight: Tensor) -
             wide = torch.promote_types(param.dtype, torch.float32)
             state["average"] = param.detach().to(wide, copy=True)
     averages = [state["average"] for state in states]
-    kinds = {(average.device, average.dtype) for average in averages}
-    weights = {kind: weight.to(*kind) for kind in kinds}
-    for average, param in zip(averages, params, strict=True):
-        kind = average.device, average.dtype
-        average.lerp_(param.to(average.dtype), weights[kind])
+    weights = like(weight, averages)
+    for average, param, share in zip(averages, params, weights, strict=True):
+        average.lerp_(param.to(average.dtype), share)
 
 
 @torch.no_grad()

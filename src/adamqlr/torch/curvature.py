@@ -20,7 +20,7 @@ from adamqlr.rules import Scalar
 from adamqlr.torch.objective import Objective
 from adamqlr.torch.point import Point, as_objective, bare
 from adamqlr.torch.products import tangents
-from adamqlr.torch.scalars import inner_product, scalar_dtype
+from adamqlr.torch.scalars import inner_product, scalar, scalar_dtype
 
 
 class Curvature(Protocol):
@@ -144,13 +144,13 @@ def _epsilon(point: Point) -> float:
 
 def _size_along(
     point: Point, direction: list[Tensor], least: Scalar = LEAST_SIZE
-) -> Tensor:
+) -> Scalar:
     r"""How many times the direction goes into $|\theta|$ and so much a parameter."""
     params = point.params
     numbers = sum(param.numel() for param in params)
     squares = inner_product(params, params), inner_product(direction, direction)
-    size, length = [square.sqrt() for square in point.whole(*squares)]
-    return (size + least * numbers**0.5) / torch.where(length == 0, 1, length)
+    size, length = [rules.raised(square, 0.5) for square in point.whole(*squares)]
+    return (size + least * numbers**0.5) / rules.where(length == 0, 1, length)
 
 
 class LossProbe(curvatures.LossProbe):
@@ -166,7 +166,8 @@ class LossProbe(curvatures.LossProbe):
         distance = rules.maximum(_epsilon(point) ** (1 / 3) * size, reach)
         moved = point.outputs_at(direction, distance)
         (there,) = point.means(point.loss_sums(moved))
-        return Look(None, Trial(distance, there - point.loss), self.limit * size)
+        change = there - scalar(point.loss, point.home)
+        return Look(None, Trial(distance, change), self.limit * size)
 
 
 class Hessian(curvatures.Hessian):

@@ -11,6 +11,7 @@ import torch
 from adamqlr import memory
 from adamqlr.memory import Memory
 from adamqlr.settings import Rule
+from adamqlr.torch import scalars
 from adamqlr.torch.scalars import placed
 
 Groups = list[dict[str, Any]]
@@ -30,8 +31,12 @@ def taken_from(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def recall(groups: Groups, device: torch.device) -> Memory:
-    """What was remembered, or loaded, as scalars on the device."""
-    return Memory(*[placed(groups[0][name], device) for name in NAMES])
+    """What was remembered, or loaded, as the method's scalars on the device."""
+    known = [groups[0][name] for name in NAMES]
+    if scalars.is_at_hand(device):
+        return Memory(*map(float, known))
+    # Those that have not been on the device yet would lose digits among its tensors.
+    return Memory(*[placed(value, device) for value in known])
 
 
 def keep(groups: Groups, memory: Memory) -> None:

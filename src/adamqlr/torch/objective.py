@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from adamqlr.likelihoods import losses_of
 from adamqlr.rules import Scalar, where
 from adamqlr.torch.losses import as_likelihood
-from adamqlr.torch.scalars import wide
+from adamqlr.torch.scalars import placed, wide
 
 
 class Tally(NamedTuple):
@@ -153,10 +153,11 @@ class Objective:
             each = torch.where(each == 0, 0, each * counts)
         return Tally(each.sum(), each.square().sum())
 
-    def scaled(self, factor: Tensor) -> Objective:
+    def scaled(self, factor: Scalar, device: torch.device) -> Objective:
         """The same objective, whose examples weigh so many times as much."""
         scaled = copy.copy(self)
-        weights = factor if self.weights is None else factor * self.weights
+        weights = placed(factor, device)
+        weights = weights if self.weights is None else weights * self.weights
         scaled.weights = weights.to(torch.get_default_dtype())
         return scaled
 

@@ -90,7 +90,7 @@ class Reached(NamedTuple):
     objective: Objective
     start: Start
     outputs: Tensor
-    agreement: Tensor
+    agreement: Scalar
 
 
 class Doubts(NamedTuple):

@@ -57,7 +57,7 @@ class Pending:
         self,
         sound: Tensor,
         due: Truth,
-        doubts: Tensor | None,
+        doubts: Doubts | None,
         bundles: Bundles,
         recorder: Recorder | None,
     ):

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adamqlr import rules
-from adamqlr.measurements import Batch
+from adamqlr.measurements import Batch, Scale
 from adamqlr.rules import Scalar, Truth
 from adamqlr.torch.objective import (
     Accumulated,
@@ -26,7 +26,7 @@ from adamqlr.torch.objective import (
     at_least_something,
 )
 from adamqlr.torch.replay import Start, shifted
-from adamqlr.torch.scalars import home, placed, scalar_dtype, wide
+from adamqlr.torch.scalars import home, placed, scalar, scalar_dtype, scalars, wide
 from adamqlr.torch.sharding import drop_gathered, is_sharded, local, sharing_group
 
 Part = Objective | Closure
@@ -45,9 +45,9 @@ class Point:
         outputs: the model's, of each part.
         examples: how many there are in all parts of this process.
         tally: what the means are over.
-        home: the device on which scalars are.
+        home: the device of the parameters, where sums are.
         sharded: whether each process has a share of the parameters only.
-        loss: $f(\theta)$.
+        loss: $f(\theta)$, as a tensor in float64.
     """
 
     def __init__(
@@ -69,20 +69,24 @@ class Point:
         counts = [sum(numbers) for numbers in zip(*tallies, strict=True)]
         if self.group is not None:
             own = [placed(count, self.home) for count in counts]
-            counts = list(self._gathered(torch.stack(own)))
-        self.tally = Tally(*counts)
+            counts = self._gathered(torch.stack(own))
+        self.tally = Tally(*[scalar(count, self.home) for count in counts])
         sums = [p.sum(v) for p, v in zip(self.parts, losses, strict=True)]
-        (self.loss,) = self.means(sums)
+        (self.loss,) = self._means(sums)
 
-    def means(self, *sums: list[Tensor]) -> list[Tensor]:
-        """Means of the whole batch from sums over each part, as float64."""
+    def means(self, *sums: list[Tensor]) -> list[Scalar]:
+        """Means of the whole batch from sums over each part."""
+        return scalars(self._means(*sums))
+
+    def _means(self, *sums: list[Tensor]) -> Tensor:
+        """The same as one tensor, in float64."""
         dtype = scalar_dtype(self.params)
         each = [
             torch.stack([s.detach().to(self.home, dtype) for s in row]).sum()
             for row in sums
         ]
         total = at_least_something(self.tally.total)
-        return list(wide(self._gathered(torch.stack(each))) / total)
+        return wide(self._gathered(torch.stack(each))) / total
 
     def _gathered(self, own: Tensor) -> Tensor:
         if self.group is not None:
@@ -90,17 +94,18 @@ class Point:
             torch.distributed.all_reduce(own, group=self.group)
         return own
 
-    def agreed(self, *scalars: Tensor) -> list[Tensor]:
-        """Scalars that all processes have, the same to the last bit, as float64."""
-        own = wide(torch.stack([s.detach().to(self.home) for s in scalars]))
-        processes = 1 if self.group is None else self.group.size()
-        return list(self._gathered(own) / processes)
+    def agreed(self, *values: Scalar) -> list[Scalar]:
+        """Scalars that all processes have, the same to the last bit."""
+        if self.group is None:
+            return [scalar(value, self.home) for value in values]
+        own = torch.stack([placed(value, self.home) for value in values])
+        return scalars(self._gathered(own) / self.group.size())
 
-    def whole(self, *products: Tensor) -> list[Tensor]:
+    def whole(self, *products: Tensor) -> list[Scalar]:
         """Inner products of this process's numbers as those of all parameters."""
         if self.sharded:
             own = torch.stack([product.to(self.home) for product in products])
-            return list(self._gathered(own))
+            return scalars(self._gathered(own))
         return self.agreed(*products)
 
     def refuse_shares(self, asking: str) -> None:
@@ -119,10 +124,12 @@ class Point:
         if all(part.penalty is None for part in parts):  # Which may have any sign.
             least = likelihood.least(targets, self._average)
             chance = likelihood.chance(self.outputs[0])
+        scale = likelihood.scale(self.loss, targets, self._average)
+        known = lambda value: scalar(value, self.home)
         return Batch(
             examples=self._examples(),
-            scale=likelihood.scale(self.loss, targets, self._average),
-            least=least,
+            scale=None if scale is None else Scale(*map(known, scale)),
+            least=None if least is None else known(least),
             chance=chance,
         )
 
@@ -137,7 +144,7 @@ class Point:
 
     def _average(self, values: list[Tensor]) -> Tensor:
         sums = [p.sum(v) for p, v in zip(self.parts, values, strict=True)]
-        return self.means(sums)[0]
+        return self._means(sums)[0]
 
     def loss_sums(self, outputs: list[Any]) -> list[Tensor]:
         """Summed loss of each part, for `means`."""
@@ -147,7 +154,7 @@ class Point:
         ]
 
     @torch.no_grad()
-    def outputs_at(self, direction: list[Tensor], distance: Tensor) -> list[Any]:
+    def outputs_at(self, direction: list[Tensor], distance: Scalar) -> list[Any]:
         r"""The outputs at $\theta - h d$, of each part."""
         with shifted(self.params, direction, distance):
             outputs = self._replayed(self.parts)
@@ -229,7 +236,8 @@ def gradient(
                 )
             values = part.losses(predicted)
             if number == 0 and alone:
-                scale = at_least_something(part.tally(values).total)
+                scale = scalar(part.tally(values).total, values.device)
+                scale = at_least_something(scale)
             with torch.autocast(values.device.type, enabled=False):
                 (part.sum(values) / scale).backward()
         outputs.append(tree_map(Tensor.detach, predicted))

@@ -7,6 +7,9 @@ Here they are measured and moved; `adamqlr.step` has the method.
 # What keeps a step out of compiled loops has no public name; torch.optim uses it.
 
 import contextlib
+import functools
+import math
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
@@ -14,6 +17,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from adamqlr import rules
 from adamqlr import step as method
 from adamqlr.measurements import Look, Trial, measurement
 from adamqlr.memory import Memory
@@ -50,7 +54,7 @@ from adamqlr.torch.pending import Pending, is_read_later
 from adamqlr.torch.point import Point, bare, gradient
 from adamqlr.torch.recording import Recorder, Taken
 from adamqlr.torch.replay import move
-from adamqlr.torch.scalars import inner_product, norms, placed, scalar_dtype
+from adamqlr.torch.scalars import inner_product, norms, read, scalar, scalar_dtype
 from adamqlr.torch.sharding import (
     drop_gathered,
     refuse_other_shares,
@@ -162,11 +166,9 @@ class QLR(torch.optim.Optimizer):
     def info(self) -> StepInfo | None:
         """What the last step measured and did; reading it waits for the device."""
         self._settle()
-        if self._info is None or isinstance(self._info.rejected, bool):
+        if self._info is None or isinstance(self._info.limit, Limit):
             return self._info
-        device = self._info.loss.device
-        scalars = [placed(x, device) for x in self._info]
-        info = StepInfo(*torch.stack(scalars).tolist())
+        info = StepInfo(*read(self._info))
         self._info = info._replace(
             limit=Limit(info.limit),
             rejected=bool(info.rejected),
@@ -326,7 +328,8 @@ class QLR(torch.optim.Optimizer):
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]
         squares = point.whole(*[inner_product(part, part) for part in made_of])
-        finite = torch.stack([point.loss, *squares]).isfinite().all()
+        loss = scalar(point.loss, point.home)
+        finite = functools.reduce(operator.and_, map(rules.is_finite, [loss, *squares]))
         sound, due = self._asked(finite, remembered, doubts)
         point.restore_buffers(unless=sound)
         along, *products = self._course(
@@ -334,22 +337,23 @@ class QLR(torch.optim.Optimizer):
         )
         slope, square_norm = point.whole(*products)
         if self.direction not in ELEMENTWISE:  # These are finite if gradients are.
-            sound = sound and bool(square_norm.isfinite())
+            sound = sound and bool(rules.is_finite(square_norm))
         if stretch is None:
             # Held no longer than needed, they do not add to what the look takes.
             del grads, updates
             self.zero_grad()
         else:
             slope = slope * stretch
-        looked, look = due and sound, Look(torch.full_like(slope, torch.nan))
+        looked, look = due and sound, Look(math.nan)
         direction = [] if looked is False else bundles.apart(along)
         batch = None if self.rule.budget is None else point.batch()
         if looked is not False:
-            reach = method.reach(remembered, point.loss, slope, batch)
+            reach = method.reach(remembered, loss, slope, batch)
             look = self.curvature.look(point, direction, reach)
+            look = _as_scalars(look, point.home)
         measured = measurement(
             look,
-            loss=point.loss,
+            loss=loss,
             slope=slope,
             square_norm=square_norm,
             looked=looked,
@@ -412,28 +416,28 @@ class QLR(torch.optim.Optimizer):
             self._recorder.forget()
 
     def _asked(
-        self, finite: Tensor, remembered: Memory, doubts: Tensor | None
+        self, finite: Truth, remembered: Memory, doubts: Doubts | None
     ) -> tuple[Truth, bool]:
         """Whether a step is made if all is finite, and whether it looks.
 
         The first is a tensor where the host lets the device go on. The second it then
         knows from the last step, or reads from what was loaded.
         """
-        if self.direction in ELEMENTWISE and is_read_later(finite.device):
+        later = isinstance(finite, Tensor) and is_read_later(finite.device)
+        if later and self.direction in ELEMENTWISE:
             if self._due is None:
                 known = memory.recall(self.param_groups, torch.device("cpu"))
                 self._due = bool(method.is_due(self.rule, known))
-            sound = finite if doubts is None else finite & ~Doubts(*doubts).any()
+            sound = finite if doubts is None else finite & ~doubts.any()
             return sound, self._due
         answers = [finite, method.is_due(self.rule, remembered)]
         answers += [] if doubts is None else list(doubts)
-        scalars = [placed(answer, finite.device) for answer in answers]
-        sound, due, *about = torch.stack(scalars).tolist()
+        sound, due, *about = read(answers)
         if self._recorder is not None and about:
             self._recorder.refuse(Doubts(*about))
         return bool(sound), bool(due)
 
-    def _remember(self, learnt: Memory, sound: Truth, doubts: Tensor | None) -> None:
+    def _remember(self, learnt: Memory, sound: Truth, doubts: Doubts | None) -> None:
         """Keep what a step taught, and what the host is to hear if it did not wait."""
         memory.keep(self.param_groups, learnt)
         if isinstance(sound, Tensor):
@@ -500,7 +504,7 @@ class QLR(torch.optim.Optimizer):
         self._course(bundles, weights, gradients, sound=True, spare=False)
         if self.rule.average is not None:
             states = [bundle.state for bundle in bundles.members]
-            averaging.update(states, weights, torch.zeros(()))
+            averaging.update(states, weights, 0.0)
         bundles.publish()
         return torch.zeros(())
 
@@ -526,6 +530,13 @@ class QLR(torch.optim.Optimizer):
         )
 
 
+def _as_scalars(look: Look, device: torch.device) -> Look:
+    """A look, of which somebody's own curvature may have left numbers in tensors."""
+    known = lambda value: scalar(value, device)
+    trial = None if look.trial is None else Trial(*map(known, look.trial))
+    return Look(known(look.curvature), trial, known(look.farthest))
+
+
 def _trial(
     rule: Rule, look: Look, point: Point, direction: list[Tensor], proposal: Proposal
 ) -> Trial | None:
@@ -534,4 +545,4 @@ def _trial(
         return look.trial
     outputs = point.outputs_at(direction, proposal.step_size)
     (loss,) = point.means(point.loss_sums(outputs))
-    return Trial(proposal.step_size, loss - point.loss)
+    return Trial(proposal.step_size, loss - scalar(point.loss, point.home))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -25,7 +26,8 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adamqlr.rules import Scalar
+from adamqlr import rules
+from adamqlr.rules import Scalar, where
 from adamqlr.torch.likelihoods import Categorical, Likelihood
 from adamqlr.torch.losses import as_likelihood
 from adamqlr.torch.objective import (
@@ -45,7 +47,7 @@ from adamqlr.torch.passes import (
 )
 from adamqlr.torch.point import Point, refuse_no_gradients
 from adamqlr.torch.replay import Start
-from adamqlr.torch.scalars import inner_product, norms, placed, wide
+from adamqlr.torch.scalars import inner_product, norms, scalar
 from adamqlr.torch.sharding import is_sharded
 
 
@@ -59,12 +61,12 @@ class Taken(NamedTuple):
         left: see `Doubts`.
     """
 
-    factor: Tensor
+    factor: Scalar
     norms: Tensor
-    agreement: Tensor
+    agreement: Scalar
     left: Scalar
 
-    def compared(self, point: Point, grads: list[Tensor]) -> tuple[Tensor, Tensor]:
+    def compared(self, point: Point, grads: list[Tensor]) -> tuple[Scalar, Doubts]:
         """What clipping has done to them.
 
         Args:
@@ -75,13 +77,13 @@ class Taken(NamedTuple):
             What their slope is to be multiplied by to be that of the loss, and the
             `Doubts` about them.
         """
-        sums = torch.cat([self.norms.to(point.home), norms(grads).to(point.home)])
-        then, now = torch.stack(point.whole(*sums)).chunk(2)
-        shrunk = torch.where(now == 0, 1, then / now)
-        shrunk[1] = shrunk[1].sqrt()  # of squares
-        left = placed(self.left, point.home)
-        doubts = self.agreement, shrunk.min() / shrunk.max(), left
-        return shrunk[1], torch.stack(point.agreed(*doubts))
+        then_sum, then_square, sum, square = point.whole(*self.norms, *norms(grads))
+        by_sum = where(sum == 0, 1.0, rules.quotient(then_sum, sum))
+        by_length = where(square == 0, 1.0, rules.quotient(then_square, square))
+        by_length = rules.raised(by_length, 0.5)
+        evenness = rules.quotient(by_sum, by_length)
+        evenness = where(evenness > 1, rules.quotient(1.0, evenness), evenness)
+        return by_length, Doubts(*point.agreed(self.agreement, evenness, self.left))
 
 
 class Recorder:
@@ -173,8 +175,8 @@ class Recorder:
         point = Point(parts, params, starts, outputs, losses, self._group)
         point.refuse_moved_params()
         processes = 1 if point.group is None else point.group.size()
-        factor = placed(processes / at_least_something(point.tally.total), point.home)
-        return point, Taken(factor, then, torch.stack(agreements).min(), left)
+        factor = processes / at_least_something(point.tally.total)
+        return point, Taken(factor, then, functools.reduce(_smaller, agreements), left)
 
     def refuse(self, doubts: Doubts) -> None:
         """Refuse a loss or gradients that are not what a step takes them for."""
@@ -276,16 +278,21 @@ class Recorder:
             (own,) = torch.autograd.grad(part.sum(losses), z)
         with torch.no_grad():
             products = ((grad, own), (own, own), (grad, grad))
-            both, ours, theirs = [wide(inner_product([a], [b])) for a, b in products]
+            both, ours, theirs = [
+                scalar(inner_product([a], [b]), grad.device) for a, b in products
+            ]
             silent = (ours == 0) | (theirs == 0)
-            factor = torch.where(silent, 1, both / ours)
+            factor = where(silent, 1.0, rules.quotient(both, ours))
             # A probability near one, rounded, is all that a gradient may hold of it.
             rounding = factor * torch.finfo(grad.dtype).eps
-            rounded = rounding.square() * part.tally(losses).squares
+            squares = scalar(part.tally(losses).squares, grad.device)
+            rounded = rounding * rounding * squares
             apart = theirs - both * factor
             silent = silent | ((both > 0) & (apart <= rounded))
-            agreement = torch.where(silent, 1, both / (ours * theirs).sqrt())
-        return Reached(part.scaled(factor), made.start, outputs, agreement)
+            lengths = rules.raised(ours * theirs, 0.5)
+            agreement = where(silent, 1.0, rules.quotient(both, lengths))
+        scaled = part.scaled(factor, grad.device)
+        return Reached(scaled, made.start, outputs, agreement)
 
     @torch.no_grad()
     def _begin(self) -> None:
@@ -361,3 +368,8 @@ def _any_reduction(loss: Any) -> Likelihood:
         loss = copy.copy(loss)
         loss.reduction = "mean"
     return as_likelihood(loss)
+
+
+def _smaller(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller of two scalars; NaN if either is."""
+    return -rules.maximum(-a, -b)

@@ -18,7 +18,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
-from adamqlr.rules import Truth
+from adamqlr.rules import Scalar, Truth
+from adamqlr.torch.scalars import like
 from adamqlr.torch.sharding import gathered_types, is_sharded, local, sharded_modules
 
 
@@ -210,7 +211,7 @@ def _set_random_states(devices: list[torch.device], states: list[Tensor]) -> Non
 
 @contextlib.contextmanager
 def shifted(
-    params: list[Tensor], direction: list[Tensor], distance: Tensor
+    params: list[Tensor], direction: list[Tensor], distance: Scalar
 ) -> Iterator[None]:
     r"""Have the parameters at $\theta - h d$ for a while, then bit for bit at $\theta$.
 
@@ -245,10 +246,9 @@ def _copy(params: list[Tensor], contents: list[Tensor]) -> None:
 
 
 @torch.no_grad()
-def move(weights: list[Tensor], along: list[Tensor], step_size: Tensor) -> None:
+def move(weights: list[Tensor], along: list[Tensor], step_size: Scalar) -> None:
     r"""Move parameters by $-\alpha d$ in place."""
-    kinds = {(weight.device, weight.dtype) for weight in weights}
-    back = {kind: -step_size.to(*kind) for kind in kinds}
-    for weight, way in zip(weights, along, strict=True):
-        weight.addcmul_(way, back[weight.device, weight.dtype])
+    back = like(-step_size, weights)
+    for weight, way, length in zip(weights, along, back, strict=True):
+        weight.addcmul_(way, length)
     torch.clear_autocast_cache()
