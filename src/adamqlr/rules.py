@@ -46,12 +46,18 @@ class Limit(enum.IntEnum):
     HORIZON = 4
 
 
-@functools.singledispatch
 def where(condition: Truth, then: Scalar, otherwise: Scalar) -> Scalar:
-    """One of two scalars, by a condition.
+    """One of two scalars, by a condition; a plain one is decided at once."""
+    if isinstance(condition, bool):
+        return then if condition else otherwise
+    return selected(condition, then, otherwise)
 
-    A plain condition is decided at once. Front ends register their own selection for
-    conditions that are arrays, whose value may not be known yet.
+
+@functools.singledispatch
+def selected(condition: Truth, then: Scalar, otherwise: Scalar) -> Scalar:
+    """What `where` answers for conditions that are arrays, by their type.
+
+    Front ends register their own, since the value may not be known yet.
     """
     return then if condition else otherwise
 

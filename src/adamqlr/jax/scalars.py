@@ -8,8 +8,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from adamqlr import rules
 
-rules.where.register(jax.Array, jnp.where)
-rules.where.register(Tracer, jnp.where)
+rules.selected.register(jax.Array, jnp.where)
+rules.selected.register(Tracer, jnp.where)
 
 
 def scalar_dtype(tree: PyTree) -> jnp.dtype:

@@ -19,7 +19,7 @@ from adamqlr import rules
 from adamqlr.rules import Scalar
 from adamqlr.torch.sharding import local
 
-rules.where.register(torch.Tensor, torch.where)
+rules.selected.register(torch.Tensor, torch.where)
 
 # Below this size the call costs more than the arithmetic: join such tensors first.
 SMALL = 4096
