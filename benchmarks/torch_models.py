@@ -111,6 +111,10 @@ def problem(name: str) -> tuple[nn.Module, Tensor, Tensor]:
             return resnet18(), torch.randn(8, 3, 128, 128), torch.arange(8)
         case "GPT 6x256, batch 8x128":
             return GPT(), text[:, :-1], text[:, 1:]
+        case "MLP 784-50-10, batch 32":
+            layers = nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 10)
+            net = nn.Sequential(*layers)
+            return net, torch.randn(32, 784), torch.arange(32) % 10
         case "10 tensors" | "100 tensors" | "1000 tensors":
             net = Adapters(int(name.split()[0]))
             return net, torch.randn(32, 64), torch.arange(32) % 10
@@ -122,6 +126,7 @@ PROBLEMS = (
     "MLP 784-3x1024-10, batch 512",
     "ResNet-18 128x128, batch 8",
     "GPT 6x256, batch 8x128",
+    "MLP 784-50-10, batch 32",
     "10 tensors",
     "100 tensors",
     "1000 tensors",

@@ -127,12 +127,11 @@ class Probe(curvatures.Probe):
             point.outputs,
             moved,
         )
-        curvature, loss, there = point.means(
-            _lengths(self.metric, point, along),
-            point.loss_sums(point.outputs),
-            point.loss_sums(moved),
+        curvature, there = point.means(
+            _lengths(self.metric, point, along), point.loss_sums(moved)
         )
-        return Look(curvature, Trial(distance, there - loss))
+        change = there - scalar(point.loss, point.home)
+        return Look(curvature, Trial(distance, change))
 
 
 def _epsilon(point: Point) -> float:

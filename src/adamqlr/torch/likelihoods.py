@@ -9,7 +9,7 @@ which likelihood to use.
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -26,7 +26,6 @@ _NONE = torch.iinfo(torch.int64).min
 Average = Callable[[list[Tensor]], Tensor]
 
 
-@runtime_checkable
 class Likelihood(likelihoods.Likelihood[Tensor], Protocol):
     """A family of distributions over targets; see `adamqlr.likelihoods.Likelihood`."""
 

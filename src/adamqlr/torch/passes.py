@@ -85,11 +85,17 @@ class Pass:
 
 
 class Reached(NamedTuple):
-    """A pass that `backward()` reached, as part of an objective."""
+    """A pass that `backward()` reached, as part of an objective.
+
+    Attributes:
+        losses: of its examples.
+        agreement: see `Doubts`.
+    """
 
     objective: Objective
     start: Start
     outputs: Tensor
+    losses: Tensor
     agreement: Scalar
 
 

@@ -24,9 +24,18 @@ from adamqlr.torch.objective import (
     Objective,
     Tally,
     at_least_something,
+    without_autocast,
 )
 from adamqlr.torch.replay import Start, shifted
-from adamqlr.torch.scalars import home, placed, scalar, scalar_dtype, scalars, wide
+from adamqlr.torch.scalars import (
+    home,
+    placed,
+    scalar,
+    scalar_dtype,
+    scalars,
+    total,
+    wide,
+)
 from adamqlr.torch.sharding import drop_gathered, is_sharded, local, sharing_group
 
 Part = Objective | Closure
@@ -81,12 +90,9 @@ class Point:
     def _means(self, *sums: list[Tensor]) -> Tensor:
         """The same as one tensor, in float64."""
         dtype = scalar_dtype(self.params)
-        each = [
-            torch.stack([s.detach().to(self.home, dtype) for s in row]).sum()
-            for row in sums
-        ]
-        total = at_least_something(self.tally.total)
-        return wide(self._gathered(torch.stack(each))) / total
+        each = [total([s.detach().to(self.home, dtype) for s in row]) for row in sums]
+        count = at_least_something(self.tally.total)
+        return wide(self._gathered(torch.stack(each))) / count
 
     def _gathered(self, own: Tensor) -> Tensor:
         if self.group is not None:
@@ -158,8 +164,13 @@ class Point:
         r"""The outputs at $\theta - h d$, of each part."""
         with shifted(self.params, direction, distance):
             outputs = self._replayed(self.parts)
-        drop_gathered(self.parts[0].model)
+        self.drop_gathered()
         return outputs
+
+    def drop_gathered(self) -> None:
+        """Let the next forward pass gather shares anew: they have changed."""
+        if self.sharded:
+            drop_gathered(self.parts[0].model)
 
     def _replayed(self, parts: Iterable[Part]) -> list[Any]:
         outputs = []
@@ -238,7 +249,7 @@ def gradient(
             if number == 0 and alone:
                 scale = scalar(part.tally(values).total, values.device)
                 scale = at_least_something(scale)
-            with torch.autocast(values.device.type, enabled=False):
+            with without_autocast(values.device.type):
                 (part.sum(values) / scale).backward()
         outputs.append(tree_map(Tensor.detach, predicted))
         losses.append(values.detach())

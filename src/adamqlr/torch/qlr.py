@@ -341,7 +341,7 @@ class QLR(torch.optim.Optimizer):
         if stretch is None:
             # Held no longer than needed, they do not add to what the look takes.
             del grads, updates
-            self.zero_grad()
+            self._drop_gradients()
         else:
             slope = slope * stretch
         looked, look = due and sound, Look(math.nan)
@@ -367,7 +367,7 @@ class QLR(torch.optim.Optimizer):
         learnt, self._info = judged
         if sound is not False:
             self._move(bundles, weights, along, learnt, self._info)
-            drop_gathered(point.parts[0].model)
+            point.drop_gathered()
         self._remember(learnt, sound, doubts)
         return point.loss.to(params[0].device, scalar_dtype(params))
 
@@ -398,7 +398,7 @@ class QLR(torch.optim.Optimizer):
         if recorder is None or is_objective(closure):
             refuse_step_inside_forward()
             self.train()
-            self.zero_grad()
+            self._drop_gradients()
             with self._unrecorded():
                 return gradient(checked_closure(closure), trained), None
         if closure is not None:
@@ -412,6 +412,14 @@ class QLR(torch.optim.Optimizer):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients, and what is recorded of how they came about."""
         super().zero_grad(set_to_none)
+        if self._recorder is not None:
+            self._recorder.forget()
+
+    def _drop_gradients(self) -> None:
+        """As `zero_grad` does, which would tell a profiler of itself in each step."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                param.grad = None
         if self._recorder is not None:
             self._recorder.forget()
 

@@ -168,10 +168,11 @@ class Recorder:
                 "(watch what torch.compile returned, if the loop calls that); or give "
                 "step() an Objective"
             )
-        parts, starts, outputs, agreements = map(list, zip(*reached, strict=True))
+        parts, starts, outputs, losses, agreements = map(
+            list, zip(*reached, strict=True)
+        )
         for start in starts:
             start.refuse_changed_inputs()
-        losses = [part.losses(z) for part, z in zip(parts, outputs, strict=True)]
         point = Point(parts, params, starts, outputs, losses, self._group)
         point.refuse_moved_params()
         processes = 1 if point.group is None else point.group.size()
@@ -292,7 +293,7 @@ class Recorder:
             lengths = rules.raised(ours * theirs, 0.5)
             agreement = where(silent, 1.0, rules.quotient(both, lengths))
         scaled = part.scaled(factor, grad.device)
-        return Reached(scaled, made.start, outputs, agreement)
+        return Reached(scaled, made.start, outputs, losses.detach(), agreement)
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -42,39 +42,41 @@ class Start:
         inputs: Any = None,
     ):
         self.model = model
-        tensors = list(params) if model is None else _parameters(model)
+        modules = _modules(model)
+        tensors = list(params) if model is None else _parameters(modules)
         given = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)]
         self._inputs = _versions(given)
         # Of sharded ones others are in place inside the forward pass than outside, and
         # lazy ones are made by the first.
-        changing = next(sharded_modules(model), None) is not None
-        changing = changing or any(map(is_lazy, tensors))
+        shards = sharded_modules(modules)
+        changing = bool(shards) or any(map(is_lazy, tensors))
         self._params = None if changing or model is None else _versions(tensors)
-        self._modes = _modes(model)
+        self._modes = _modes(modules)
         devices = {tensor.device for tensor in tensors}
         kinds = {"cpu", *[device.type for device in devices]} - {"meta"}
         self.casts = {kind: _autocast_dtype(kind) for kind in sorted(kinds)}
         self.computed = {dtype for dtype in self.casts.values() if dtype is not None}
-        self.computed |= gathered_types(model)
+        self.computed |= gathered_types(shards)
         self.devices = sorted(
             [d for d in devices if d.type not in ("cpu", "meta")], key=str
         )
         self.random = _random_states(self.devices)
-        self.buffers = _buffers(model)
+        self.buffers = _buffers(modules)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         """Start from here for a while, then leave all as it was found."""
         random, buffers = _random_states(self.devices), _as_they_are(self.buffers)
-        modes = _modes(self.model)
+        modes = _modes([module for module, _ in self._modes])
         try:
             _set_random_states(self.devices, self.random)
             _set_buffers(self.buffers)
             _set_modes(self._modes)
             with contextlib.ExitStack() as stack:
                 for kind, dtype in self.casts.items():
-                    cast = torch.autocast(kind, dtype, enabled=dtype is not None)
-                    stack.enter_context(cast)
+                    if dtype != _autocast_dtype(kind):
+                        cast = torch.autocast(kind, dtype, enabled=dtype is not None)
+                        stack.enter_context(cast)
                 yield
         finally:
             _set_random_states(self.devices, random)
@@ -94,7 +96,7 @@ class Start:
         """Whether somebody has written to the parameters, or put others in place."""
         if self._params is None or self.model is None:
             return False
-        now = _versions(_parameters(self.model))
+        now = _versions(_parameters(_modules(self.model)))
         return len(now) != len(self._params) or any(
             param is not known or version != before
             for (param, version), (known, before) in zip(now, self._params, strict=True)
@@ -109,7 +111,7 @@ class Start:
         known: set[int] = set()
 
         def before(module: nn.Module, _: Any) -> None:
-            new = [entry for entry in _buffers(module) if id(entry[2]) not in known]
+            new = [entry for entry in _buffers([module]) if id(entry[2]) not in known]
             known.update(id(entry[2]) for entry in new)
             self.buffers += new
 
@@ -140,11 +142,13 @@ def _autocast_dtype(kind: str) -> torch.dtype | None:
     return torch.get_autocast_dtype(kind) if enabled else None
 
 
-def _parameters(model: nn.Module) -> list[Tensor]:
-    """A model's parameters; to name them, as its own method does, takes far longer."""
-    every = [
-        param for module in model.modules() for param in module._parameters.values()
-    ]
+def _modules(model: nn.Module | None) -> list[nn.Module]:
+    return [] if model is None else list(model.modules())
+
+
+def _parameters(modules: list[nn.Module]) -> list[Tensor]:
+    """Their parameters; to name them, as their own method does, takes far longer."""
+    every = [param for module in modules for param in module._parameters.values()]
     return [param for param in every if param is not None]
 
 
@@ -153,8 +157,7 @@ def _versions(tensors: list[Tensor]) -> list[tuple[Tensor, int]]:
     return [(t, t._version) for t in tensors if not t.is_inference()]
 
 
-def _modes(model: nn.Module | None) -> list[tuple[nn.Module, bool]]:
-    modules = () if model is None else model.modules()
+def _modes(modules: list[nn.Module]) -> list[tuple[nn.Module, bool]]:
     return [(module, module.training) for module in modules]
 
 
@@ -166,14 +169,13 @@ def _set_modes(modes: list[tuple[nn.Module, bool]]) -> None:
 _Buffer = tuple[nn.Module, str, Tensor, Tensor]
 
 
-def _buffers(model: nn.Module | None) -> list[_Buffer]:
+def _buffers(modules: list[nn.Module]) -> list[_Buffer]:
     """Each buffer's owner, name, tensor and a copy of its contents."""
-    if model is None:
-        return []
     return [
         (module, name, buffer, buffer.detach().clone())
-        for module in model.modules()
-        for name, buffer in module.named_buffers(recurse=False)
+        for module in modules
+        for name, buffer in module._buffers.items()
+        if buffer is not None
     ]
 
 

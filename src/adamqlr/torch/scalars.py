@@ -1,8 +1,8 @@
 """The method's scalars in torch: what they are, how to select one, inner products.
 
-On a CPU they are plain numbers, whose arithmetic takes a hundredth of the time that a
-tensor's does. Elsewhere they stay on the device of the parameters, as tensors in
-float64, so that a step need not wait for the device to know them.
+On a CPU they are plain numbers, whose arithmetic takes far less time than that of
+tensors. Elsewhere they stay on the device of the parameters, as tensors in float64, so
+that a step need not wait for the device to know them.
 """
 
 # pyright: reportPrivateImportUsage=false
@@ -101,16 +101,14 @@ def inner_product(a: list[Tensor], b: list[Tensor]) -> Tensor:
 
 def products(a: list[Tensor], b: list[Tensor]) -> list[Tensor]:
     """What `inner_product` is the sum of; few, since small tensors are joined."""
-    dtype = scalar_dtype(a)
-    lists = _joined_alike(a) * 2 if a is b else _joined_alike(a, b)
-    pairs = zip(*lists, strict=True)
-    return [
-        torch.dot(x.reshape(-1).to(dtype), y.reshape(-1).to(dtype)) for x, y in pairs
-    ]
+    lists = _joined_alike(a) if a is b else _joined_alike(a, b)
+    return _dots(scalar_dtype(a), *lists)
 
 
 def total(scalars: list[Tensor]) -> Tensor:
     """The sum of scalars on any devices, where their `home` is."""
+    if len(scalars) == 1:
+        return scalars[0]
     device = home(scalars)
     return torch.stack([scalar.to(device) for scalar in scalars]).sum()
 
@@ -123,8 +121,18 @@ def norms(tensors: list[Tensor]) -> Tensor:
     magnitudes = torch.stack(
         [norm.to(few[0].device) for norm in torch._foreach_norm(few, 1)]
     )
-    squares = inner_product(few, few).to(few[0].device)
+    squares = total(_dots(scalar_dtype(few), few)).to(few[0].device)
     return torch.stack([wide(magnitudes).sum(), wide(squares)])
+
+
+def _dots(
+    dtype: torch.dtype, a: list[Tensor], b: list[Tensor] | None = None
+) -> list[Tensor]:
+    """Inner product of each tensor with its other, or with itself, one at a time."""
+    flat = lambda tensor: tensor.reshape(-1).to(dtype)
+    if b is None:
+        return [torch.dot(x, x) for x in map(flat, a)]
+    return [torch.dot(flat(x), flat(y)) for x, y in zip(a, b, strict=True)]
 
 
 def _joined_alike(*lists: list[Tensor]) -> list[list[Tensor]]:
@@ -138,6 +146,10 @@ def _joined_alike(*lists: list[Tensor]) -> list[list[Tensor]]:
             small[tensor.dtype, tensor.device].append(place)
     return [
         [tensors[place] for place in large]
-        + [_flatten_dense_tensors([tensors[p] for p in ps]) for ps in small.values()]
+        + [_joined([tensors[place] for place in places]) for places in small.values()]
         for tensors in own
     ]
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else _flatten_dense_tensors(tensors)

@@ -2,7 +2,7 @@
 
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -56,26 +56,22 @@ def sharing_group(params: list[Tensor]) -> torch.distributed.ProcessGroup | None
     return sharded[0].device_mesh.get_group()
 
 
-def sharded_modules(model: nn.Module | None) -> Iterator[Any]:
-    """The modules inside a model, itself among them, that `fully_shard` was given."""
+def sharded_modules(modules: Iterable[nn.Module]) -> list[Any]:
+    """Those of some modules that `fully_shard` was given."""
     # It came with torch 2.6.
     kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
-    if model is None or kind is None:
-        return
-    for inner in model.modules():
-        if isinstance(inner, kind):
-            yield inner
+    return [] if kind is None else [m for m in modules if isinstance(m, kind)]
 
 
-def gathered_types(model: nn.Module | None) -> set[torch.dtype]:
+def gathered_types(sharded: list[Any]) -> set[torch.dtype]:
     """Types in which a mixed-precision policy has parameters computed with."""
-    policies = [m._get_fsdp_state()._mp_policy for m in sharded_modules(model)]
+    policies = [module._get_fsdp_state()._mp_policy for module in sharded]
     return {policy.param_dtype for policy in policies} - {None}
 
 
 def drop_gathered(model: nn.Module | None) -> None:
     """Let the next forward pass gather parameters anew: the shares have changed."""
-    for module in sharded_modules(model):
+    for module in sharded_modules(() if model is None else model.modules()):
         module.reshard()
 
 
@@ -102,7 +98,7 @@ def refuse_other_shares(
     sharded: list[Any] = [param for param in params if is_sharded(param)]
     if not sharded:
         return
-    if model not in sharded_modules(model):
+    if model is None or not sharded_modules([model]):
         raise ValueError(
             "parameters are sharded, but not by fully_shard of "
             f"{type(model).__name__}: tensor parallel is not supported; with FSDP2 "
