@@ -1,20 +1,21 @@
 """Cost of a training step against `torch.optim.Adam(foreach=True)`: time and memory.
 
     python benchmarks/torch_step_cost.py [--rounds 10] [--problem ResNet] [--only probe]
+        [--late]
 
 All optimisers take turns in one process, of as many steps as one look is for, so that
 the machine's noise meets them alike; what is reported is the median over rounds of each
 one's CPU time over Adam's. The overhead is what a turn takes beyond one forward and one
 backward pass a step, over what Adam's takes, by these medians. Memory is the most that
 tensors held at once during a turn, by torch's own profiler, without what was there
-before.
+before. With `--late` steps are those after the 1,024th, which look more rarely.
 """
 
 import argparse
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -22,14 +23,23 @@ from rich.table import Table
 from torch import nn
 from torch_models import PROBLEMS, problem
 
-from adamqlr.step import FIRST_LOOKS
+from adamqlr.step import FIRST_LOOKS, RAREST_LOOKS, look_interval
 from adamqlr.torch import AdamQLR, Categorical, Fisher, Objective, Rule
 
 Step = Callable[[], Any]
-TURN = Rule().look_every
 
 
-def adam_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
+class Problem(NamedTuple):
+    """What is trained, and how many steps count as made before."""
+
+    model: nn.Module
+    x: torch.Tensor
+    y: torch.Tensor
+    begin: int
+
+
+def adam_step(problem: Problem) -> Step:
+    model, x, y, _ = problem
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, foreach=True)
 
     def step() -> None:
@@ -41,8 +51,9 @@ def adam_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
     return step
 
 
-def passes(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
+def passes(problem: Problem) -> Step:
     """What every optimiser needs: one forward and one backward pass."""
+    model, x, y, _ = problem
 
     def step() -> None:
         model.zero_grad()
@@ -52,17 +63,25 @@ def passes(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
     return step
 
 
-def qlr_step(
-    model: nn.Module, x: torch.Tensor, y: torch.Tensor, **settings: Any
-) -> Step:
-    optimizer = AdamQLR(model.parameters(), **settings)
+def begun(problem: Problem, **settings: Any) -> AdamQLR:
+    """An optimiser that believes in so many steps made, which says when to look."""
+    optimizer = AdamQLR(problem.model.parameters(), **settings)
+    for group in optimizer.param_groups:
+        group["memory_steps"] = problem.begin
+    return optimizer
+
+
+def qlr_step(problem: Problem, **settings: Any) -> Step:
+    model, x, y, _ = problem
+    optimizer = begun(problem, **settings)
     return lambda: optimizer.step(Objective(model, Categorical(), x, y))
 
 
-def watched_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
+def watched_step(problem: Problem) -> Step:
     """A loop that stays as it was."""
+    model, x, y, _ = problem
     criterion = nn.CrossEntropyLoss()
-    optimizer = AdamQLR(model.parameters()).watch(model, Categorical())
+    optimizer = begun(problem).watch(model, Categorical())
 
     def step() -> None:
         optimizer.zero_grad()
@@ -77,26 +96,23 @@ STEPS: dict[str, Callable[..., Step]] = {
     "Adam": adam_step,
     "probe": qlr_step,
     "probe, watched": watched_step,
-    "exact": lambda *data: qlr_step(*data, curvature=Fisher()),
-    "exact, no trial": lambda *data: qlr_step(
-        *data, curvature=Fisher(), rule=Rule(damping=None)
-    ),
+    "exact": lambda problem: qlr_step(problem, curvature=Fisher()),
 }
 
 
-def turn(step: Step) -> float:
-    """CPU seconds of so many steps as one look is for."""
+def turn(step: Step, steps: int) -> float:
+    """CPU seconds of so many steps."""
     start = time.process_time()
-    for _ in range(TURN):
+    for _ in range(steps):
         step()
     return time.process_time() - start
 
 
-def peak_bytes(step: Step) -> int:
-    """The most bytes a turn held beyond what it began with."""
+def peak_bytes(step: Step, steps: int) -> int:
+    """The most bytes so many steps held beyond what they began with."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        turn(step)
+        turn(step, steps)
     held = peak = 0
     # Each allocation and release, in the order they happened.
     for event in profile.profiler.kineto_results.events():  # type: ignore[union-attr]
@@ -111,7 +127,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="turns of each")
     parser.add_argument("--problem", default="", help="only those whose name has this")
     parser.add_argument("--only", default="", help="of ours, whose name has this")
+    parser.add_argument("--late", action="store_true", help="after 1,024 steps")
     arguments = parser.parse_args()
+    begin = RAREST_LOOKS if arguments.late else 0
+    length = look_interval(Rule(), begin)
     makers = {
         key: make
         for key, make in STEPS.items()
@@ -130,20 +149,21 @@ def main() -> None:
     ):
         table.add_column(column, justify="right")
     for name in [name for name in PROBLEMS if arguments.problem in name]:
-        steps = {key: make(*problem(name)) for key, make in makers.items()}
+        steps = {
+            key: make(Problem(*problem(name), begin)) for key, make in makers.items()
+        }
         for step in steps.values():
-            for _ in range(FIRST_LOOKS):  # These make states and kernels, and all look.
-                step()
+            turn(step, max(FIRST_LOOKS, length))  # These make states and kernels.
         seconds: dict[str, list[float]] = {key: [] for key in steps}
         for _ in range(arguments.rounds):
             for key, step in steps.items():
-                seconds[key].append(turn(step))
+                seconds[key].append(turn(step, length))
         adam = seconds["Adam"]
         over = {
             key: statistics.median([a / b for a, b in zip(times, adam, strict=True)])
             for key, times in seconds.items()
         }
-        peaks = {key: peak_bytes(step) for key, step in steps.items()}
+        peaks = {key: peak_bytes(step, length) for key, step in steps.items()}
         size = 4 * sum(param.numel() for param in problem(name)[0].parameters())
         for key in [key for key in steps if key != "passes"]:
             beyond = over[key] - over["passes"]
@@ -154,7 +174,7 @@ def main() -> None:
                 f"{beyond / (1 - over['passes']):.2f}",
                 f"{peaks[key] / peaks['Adam']:.2f}",
                 f"{(peaks[key] - peaks['Adam']) / size:+.2f}",
-                f"{1e3 * statistics.median(adam) / TURN:.1f}",
+                f"{1e3 * statistics.median(adam) / length:.1f}",
             )
         table.add_section()
     Console(width=110).print(table)
