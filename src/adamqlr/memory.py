@@ -143,9 +143,10 @@ def latitude(memory: Memory) -> Scalar:
 def _before(memory: Memory, error: Scalar, batch: Batch) -> Scalar:
     """Examples that a network counts as trained on, if all first batches look like it.
 
-    What has less than half of a constant's error at once has learnt before. A batch of
-    it counts as often as the budget of one so many times worse would be larger; the
-    least certain of the first batches decides, since one may be lucky.
+    What has less than half of a constant's error at once has learnt before. If it is
+    r times as good as the constant, its batch counts r ** 6 times: what is r times as
+    bad has r ** 6 times the budget. The least certain of the first batches decides,
+    since one may be lucky.
     """
     known = where(_is_in_nats(batch), batch.chance is not None, True)
     better = rules.quotient(memory.variance, error)
