@@ -83,8 +83,8 @@ class KLBudget:
     stretched for it. Where $h$ nats are left to learn, on average over some batches, a
     step may not move the predictions by more than $0.06\, h^{3/2}$ of them.
 
-    While predictions are worse than a constant's, $r$ times, the examples seen count
-    $r^{-6}$ of themselves, and a step may move predictions $r^6$ times as far, up to
+    While predictions are worse than a constant's, $e$ times, the examples seen count
+    $e^{-6}$ of themselves, and a step may move predictions $e^6$ times as far, up to
     where their targets are.
 
     What no limit cuts goes half as far again as the model's minimum: along a direction
@@ -97,8 +97,8 @@ class KLBudget:
         seen: with how many examples $n$ begins: those that a trained network was
             trained on, so that an optimiser that knows nothing of it takes no longer
             steps than its training had come to. `None` to tell it by the first batches:
-            where all eight have less than half of a constant's error, one $r$ times as
-            good counts $r^6$ times, $r$ at most ten.
+            where all eight have less than half of a constant's error, one with $1 / b$
+            of it counts $b^6$ times, $b$ at most ten.
     """
 
     nats: Scalar = 0.009
