@@ -29,6 +29,7 @@ from adamqlr.torch.objective import (
 from adamqlr.torch.replay import Start, shifted
 from adamqlr.torch.scalars import (
     home,
+    multiply,
     placed,
     scalar,
     scalar_dtype,
@@ -259,9 +260,7 @@ def gradient(
     # So far the mean is over processes, and over the first part's examples at best.
     processes = 1 if point.group is None else point.group.size()
     factor = processes * scale / at_least_something(point.tally.total)
-    if isinstance(factor, Tensor) or factor != 1:
-        grads = [local(param.grad) for param in params if param.grad is not None]
-        torch._foreach_mul_(grads, factor)
+    multiply([local(p.grad) for p in params if p.grad is not None], factor)
     return point
 
 

@@ -54,7 +54,14 @@ from adamqlr.torch.pending import Pending, is_read_later
 from adamqlr.torch.point import Point, bare, gradient
 from adamqlr.torch.recording import Recorder, Taken
 from adamqlr.torch.replay import move
-from adamqlr.torch.scalars import inner_product, norms, read, scalar, scalar_dtype
+from adamqlr.torch.scalars import (
+    inner_product,
+    multiply,
+    norms,
+    read,
+    scalar,
+    scalar_dtype,
+)
 from adamqlr.torch.sharding import (
     drop_gathered,
     refuse_other_shares,
@@ -323,7 +330,7 @@ class QLR(torch.optim.Optimizer):
         grads, stretch, doubts = groups.gradients(bundles), None, None
         if taken is not None:
             stretch, doubts = taken.compared(point, grads)
-            torch._foreach_mul_(grads, taken.factor)
+            multiply(grads, taken.factor)
         grads, updates = groups.updates(bundles, weights, grads, self.clip)
         # Clipping may have hidden what is not finite in the gradients themselves.
         made_of = [grads] if self.clip is None else [grads, updates]

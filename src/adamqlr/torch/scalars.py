@@ -68,6 +68,12 @@ def read(values: Iterable[Scalar]) -> list[float]:
     return torch.stack([placed(value, devices[0]) for value in values]).tolist()
 
 
+def multiply(tensors: list[Tensor], factor: Scalar) -> None:
+    """Multiply tensors in place; by a plain one, there is nothing to do."""
+    if isinstance(factor, Tensor) or factor != 1:
+        torch._foreach_mul_(tensors, factor)
+
+
 def like(value: Scalar, tensors: list[Tensor]) -> list[Tensor]:
     """A scalar for each tensor, in its type and on its device."""
     kinds = {(tensor.device, tensor.dtype) for tensor in tensors}
