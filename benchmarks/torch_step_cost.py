@@ -1,14 +1,15 @@
 """Cost of a training step against `torch.optim.Adam(foreach=True)`: time and memory.
 
     python benchmarks/torch_step_cost.py [--rounds 10] [--problem ResNet] [--only probe]
-        [--late]
+        [--late] [--time]
 
-All optimisers take turns in one process, of as many steps as one look is for, so that
-the machine's noise meets them alike; what is reported is the median over rounds of each
-one's CPU time over Adam's. The overhead is what a turn takes beyond one forward and one
-backward pass a step, over what Adam's takes, by these medians. Memory is the most that
-tensors held at once during a turn, by torch's own profiler, without what was there
-before. With `--late` steps are those after the 1,024th, which look more rarely.
+All optimisers take turns in one process, step by step, so that the machine's noise
+meets them alike. A round has as many steps as one look is for; what is reported is the
+median over rounds of each one's CPU time over Adam's. The overhead is what a round
+takes beyond one forward and one backward pass a step, over what Adam's takes, by these
+medians. Memory is the most that tensors held at once during a round, by torch's own
+profiler, without what was there before. With `--late` steps are those after the
+1,024th, which look more rarely.
 """
 
 import argparse
@@ -100,19 +101,32 @@ STEPS: dict[str, Callable[..., Step]] = {
 }
 
 
-def turn(step: Step, steps: int) -> float:
-    """CPU seconds of so many steps."""
+def cpu_time(step: Step) -> float:
+    """CPU seconds of a step."""
     start = time.process_time()
-    for _ in range(steps):
-        step()
+    step()
     return time.process_time() - start
+
+
+def repeat(step: Step, times: int) -> None:
+    for _ in range(times):
+        step()
+
+
+def round_of(steps: dict[str, Step], length: int) -> dict[str, float]:
+    """CPU seconds of so many steps of each, which alternate."""
+    seconds = dict.fromkeys(steps, 0.0)
+    for _ in range(length):
+        for key, step in steps.items():
+            seconds[key] += cpu_time(step)
+    return seconds
 
 
 def peak_bytes(step: Step, steps: int) -> int:
     """The most bytes so many steps held beyond what they began with."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        turn(step, steps)
+        repeat(step, steps)
     held = peak = 0
     # Each allocation and release, in the order they happened.
     for event in profile.profiler.kineto_results.events():  # type: ignore[union-attr]
@@ -124,10 +138,13 @@ def peak_bytes(step: Step, steps: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="turns of each")
+    parser.add_argument("--rounds", type=int, default=10, help="of each problem")
     parser.add_argument("--problem", default="", help="only those whose name has this")
     parser.add_argument("--only", default="", help="of ours, whose name has this")
     parser.add_argument("--late", action="store_true", help="after 1,024 steps")
+    parser.add_argument(
+        "--time", action="store_true", help="no memory, which takes long"
+    )
     arguments = parser.parse_args()
     begin = RAREST_LOOKS if arguments.late else 0
     length = look_interval(Rule(), begin)
@@ -153,28 +170,30 @@ def main() -> None:
             key: make(Problem(*problem(name), begin)) for key, make in makers.items()
         }
         for step in steps.values():
-            turn(step, max(FIRST_LOOKS, length))  # These make states and kernels.
-        seconds: dict[str, list[float]] = {key: [] for key in steps}
-        for _ in range(arguments.rounds):
-            for key, step in steps.items():
-                seconds[key].append(turn(step, length))
-        adam = seconds["Adam"]
+            repeat(step, max(FIRST_LOOKS, length))  # These make states and kernels.
+        rounds = [round_of(steps, length) for _ in range(arguments.rounds)]
         over = {
-            key: statistics.median([a / b for a, b in zip(times, adam, strict=True)])
-            for key, times in seconds.items()
+            key: statistics.median([each[key] / each["Adam"] for each in rounds])
+            for key in steps
         }
-        peaks = {key: peak_bytes(step, length) for key, step in steps.items()}
+        adam = statistics.median([each["Adam"] for each in rounds])
+        measured = {} if arguments.time else steps
+        peaks = {key: peak_bytes(step, length) for key, step in measured.items()}
         size = 4 * sum(param.numel() for param in problem(name)[0].parameters())
         for key in [key for key in steps if key != "passes"]:
-            beyond = over[key] - over["passes"]
+            beyond, memory = over[key] - over["passes"], ["–", "–"]
+            if peaks:
+                memory = [
+                    f"{peaks[key] / peaks['Adam']:.2f}",
+                    f"{(peaks[key] - peaks['Adam']) / size:+.2f}",
+                ]
             table.add_row(
                 name,
                 key,
                 f"{over[key]:.2f}",
                 f"{beyond / (1 - over['passes']):.2f}",
-                f"{peaks[key] / peaks['Adam']:.2f}",
-                f"{(peaks[key] - peaks['Adam']) / size:+.2f}",
-                f"{1e3 * statistics.median(adam) / length:.1f}",
+                *memory,
+                f"{1e3 * adam / length:.1f}",
             )
         table.add_section()
     Console(width=110).print(table)
