@@ -1,6 +1,7 @@
 """Training on the hard cases in JAX."""
 
 import functools
+import os
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,8 @@ def network(params, x, activation, batch_norm):
 
 # These compute more than they compile, unlike other tests; see conftest.
 OPTIMISED = {"xla_backend_optimization_level": 3}
+if "xla_cpu_use_fusion_emitters" in os.environ.get("XLA_FLAGS", ""):
+    OPTIMISED["xla_cpu_use_fusion_emitters"] = True
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=OPTIMISED)
