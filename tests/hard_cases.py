@@ -163,6 +163,10 @@ def problem(
 Make = Callable[[int], Problem]
 
 
+# Of all examples, those that rare classes have together.
+SHARES = [0.005, 0.01, 0.05, 0.2, 0.5]
+
+
 def rare_classes(
     seed: int, share: float, batch: int, *, classes: int = 2, steps: int | None = None
 ) -> Problem:

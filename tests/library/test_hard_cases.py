@@ -16,7 +16,7 @@ import hard_cases_jax
 import hard_cases_torch
 from adamqlr import jax as in_jax
 from adamqlr import torch as in_torch
-from hard_cases import PROBLEMS, rare_classes
+from hard_cases import PROBLEMS, SHARES, rare_classes
 
 # Those of rare classes are `test_rare_classes_are_learnt_as_adam_learns_them`'s.
 TABLE = [name for name in PROBLEMS if "rare class" not in name]
@@ -89,10 +89,6 @@ def test_torch_ends_below_the_start_and_the_best_constant(name):
     ours = hard_cases_torch.train(problem)
     adam = hard_cases_torch.train(problem, hard_cases_torch.adam)
     assert_no_failure(problem, ours, adam)
-
-
-# Of all examples, those that the rare classes have together.
-SHARES = [0.005, 0.01, 0.05, 0.2, 0.5]
 
 
 def assert_rare_classes_are_learnt(problems, ours, adam):
