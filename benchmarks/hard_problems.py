@@ -20,7 +20,7 @@ from rich.table import Table
 from hard_cases import PROBLEMS, SHARES, Make, Outcome, rare_classes
 
 RARE: dict[str, Make] = {
-    f"{share:.1%} rare, batches of {batch}, {classes} classes": functools.partial(
+    f"{share:.1%} rare, batch {batch}, {classes} classes": functools.partial(
         rare_classes, share=share, batch=batch, classes=classes
     )
     for classes in (2, 5)
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
 
-    console = Console()
+    console = Console(width=110)
     columns = "bar", "ours", "average", "Adam", "over Adam", "failed", "Adam's"
     table = Table("problem", *columns)
     reasons = []
