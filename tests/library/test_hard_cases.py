@@ -99,14 +99,14 @@ def assert_rare_classes_are_learnt(problems, ours, adam):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("batch", [4, 16, 32, 128, 512])
-def test_rare_classes_are_learnt_as_adam_learns_them(batch, classes):
+@pytest.mark.parametrize("batch, seeds", [(4, 5), (16, 2), (32, 5), (128, 2), (512, 2)])
+def test_rare_classes_are_learnt_as_adam_learns_them(batch, seeds, classes):
     # At four, one batch in fifty has a class of 0.5 %: the worst of five seeds ends at
-    # 1.7 times Adam's loss.
+    # 1.7 times Adam's loss. `benchmarks/hard_problems.py --rare` runs five of all.
     problems = [
         rare_classes(seed, share, batch, classes=classes)
         for share in SHARES
-        for seed in range(5)
+        for seed in range(seeds)
     ]
     ours = hard_cases_jax.train(problems)
     adam = hard_cases_jax.train(problems, hard_cases_jax.ADAM)
@@ -115,10 +115,8 @@ def test_rare_classes_are_learnt_as_adam_learns_them(batch, classes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize(
-    "batch, steps", [(4, 600), (16, 600), (32, 600), (128, 300), (512, 150)]
-)
+@pytest.mark.parametrize("share", [0.005, 0.05, 0.5])
+@pytest.mark.parametrize("batch, steps", [(4, 600), (32, 600), (512, 150)])
 def test_torch_learns_rare_classes(batch, steps, share, classes):
     problem = rare_classes(0, share, batch, classes=classes, steps=steps)
     ours = hard_cases_torch.train(problem)
