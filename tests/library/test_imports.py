@@ -73,6 +73,7 @@ ROOMS = {
         "replay",
         "passes",
         "point",
+        "taken",
         "recording",
         "products",
         "curvature",

@@ -12,17 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from adamqlr.rules import Scalar, Truth
+from adamqlr.rules import Scalar
 from adamqlr.torch.objective import Arguments, Objective
 from adamqlr.torch.replay import Start
-
-# The cosine between the loop's gradient of the outputs and the likelihood's own below
-# which the two are not the same loss. In bfloat16 equal ones have 0.9999.
-_SAME_LOSS = 0.999
-
-# How far the two norms of the gradient may shrink apart where all of it is multiplied
-# by one number. Rounded to bfloat16 they do by 0.001.
-_SAME_FACTOR = 0.99
 
 
 class View(NamedTuple):
@@ -89,7 +81,7 @@ class Reached(NamedTuple):
 
     Attributes:
         losses: of its examples.
-        agreement: see `Doubts`.
+        agreement: see `taken.Doubts`.
     """
 
     objective: Objective
@@ -97,48 +89,6 @@ class Reached(NamedTuple):
     outputs: Tensor
     losses: Tensor
     agreement: Scalar
-
-
-class Doubts(NamedTuple):
-    """What may be wrong with the gradients that a loop hands over.
-
-    Attributes:
-        agreement: cosine of the loop's gradient by the outputs and the likelihood's.
-        evenness: how alike two norms of the gradient have changed since `backward()`.
-        left: norm of the gradients that `backward()` found there.
-    """
-
-    agreement: Scalar
-    evenness: Scalar
-    left: Scalar
-
-    def any(self) -> Truth:
-        """Whether `refuse` has something to say."""
-        unlike = (self.agreement < _SAME_LOSS) | (self.evenness < _SAME_FACTOR)
-        return unlike | (self.left > 0)
-
-    def refuse(self, loss: Any, model: str) -> None:
-        """Say what is wrong, if anything is, with the cure."""
-        if self.agreement < _SAME_LOSS:
-            raise ValueError(
-                f"the loss of the loop is not {loss!r} of the outputs of {model}, "
-                "times any factor: their gradients have a cosine of "
-                f"{self.agreement:.3f}. Watch the loss that the loop uses, with all "
-                "its options (label_smoothing, weight, ...), and the module whose "
-                "outputs it takes; or give step() an Objective"
-            )
-        if self.left > 0:
-            raise RuntimeError(
-                "the gradients were not zero when backward() began: call zero_grad() "
-                "after each step, and let no other loss add to them"
-            )
-        if self.evenness < _SAME_FACTOR:
-            raise RuntimeError(
-                "the gradients were changed after backward(), and not by one factor as "
-                "clip_grad_norm_ does, so that the slope of the loss is lost: leave "
-                "that to the optimiser, clip=lambda params: "
-                "torch.nn.utils.clip_grad_value_(params, 0.1) say, which keeps it"
-            )
 
 
 def when_a_gradient_comes(outputs: Tensor, receive: Callable[[Tensor], None]) -> None:

@@ -14,9 +14,9 @@ from torch import Tensor
 from adamqlr.rules import Truth
 from adamqlr.torch.bundles import Bundles
 from adamqlr.torch.directions import uncount
-from adamqlr.torch.passes import Doubts
 from adamqlr.torch.recording import Recorder
 from adamqlr.torch.scalars import placed
+from adamqlr.torch.taken import Doubts
 
 
 def is_read_later(device: torch.device) -> bool:

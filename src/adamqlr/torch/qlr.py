@@ -49,10 +49,9 @@ from adamqlr.torch.directions import (
 )
 from adamqlr.torch.groups import Hook
 from adamqlr.torch.objective import Accumulated, Objective, Pick
-from adamqlr.torch.passes import Doubts
 from adamqlr.torch.pending import Pending, is_read_later
 from adamqlr.torch.point import Point, bare, gradient
-from adamqlr.torch.recording import Recorder, Taken
+from adamqlr.torch.recording import Recorder
 from adamqlr.torch.replay import move
 from adamqlr.torch.scalars import (
     inner_product,
@@ -67,6 +66,7 @@ from adamqlr.torch.sharding import (
     refuse_other_shares,
     refuse_unlike_processes,
 )
+from adamqlr.torch.taken import Doubts, Taken
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 

@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed
@@ -38,7 +38,6 @@ from adamqlr.torch.objective import (
     picked,
 )
 from adamqlr.torch.passes import (
-    Doubts,
     Pass,
     Reached,
     View,
@@ -49,59 +48,7 @@ from adamqlr.torch.point import Point, refuse_no_gradients
 from adamqlr.torch.replay import Start
 from adamqlr.torch.scalars import inner_product, norms, scalar
 from adamqlr.torch.sharding import is_sharded
-
-# How far the square norm of a gradient may seem to have changed when nothing was: sums
-# in float32 depend on their order.
-_SAME_LENGTH = 1e-5
-
-
-class Taken(NamedTuple):
-    """Gradients that a loop has taken, and clipped perhaps.
-
-    Attributes:
-        factor: what makes them those of the mean.
-        norms: of this process's numbers, right after `backward()`; see `norms`.
-        agreement: see `Doubts`.
-        left: see `Doubts`.
-    """
-
-    factor: Scalar
-    norms: Tensor
-    agreement: Scalar
-    left: Scalar
-
-    def compared(self, point: Point, grads: list[Tensor]) -> tuple[Scalar, Doubts]:
-        """What clipping has done to them.
-
-        Args:
-            point: where they were taken.
-            grads: as they are now.
-
-        Returns:
-            What their slope is to be multiplied by to be that of the loss, and the
-            `Doubts` about them.
-        """
-        if self._are_as_taken(point, grads):
-            return 1.0, Doubts(self.agreement, 1.0, self.left)
-        then_sum, then_square, sum, square = point.whole(*self.norms, *norms(grads))
-        by_sum = where(sum == 0, 1.0, rules.quotient(then_sum, sum))
-        by_length = where(square == 0, 1.0, rules.quotient(then_square, square))
-        by_length = rules.raised(by_length, 0.5)
-        evenness = rules.quotient(by_sum, by_length)
-        evenness = where(evenness > 1, rules.quotient(1.0, evenness), evenness)
-        return by_length, Doubts(*point.agreed(self.agreement, evenness, self.left))
-
-    def _are_as_taken(self, point: Point, grads: list[Tensor]) -> bool:
-        """Whether they are as long as they were, where one process can tell at once.
-
-        That takes one pass over them; tensors' counts of their changes would miss what
-        is written to their `data`.
-        """
-        then = scalar(self.norms[1], self.norms.device)
-        if point.group is not None or isinstance(then, Tensor):
-            return False
-        now = scalar(inner_product(grads, grads), self.norms.device)
-        return abs(now - then) <= _SAME_LENGTH * then
+from adamqlr.torch.taken import Doubts, Taken
 
 
 class Recorder:
