@@ -74,13 +74,35 @@ def test_the_path_and_some_steps_are_kept_for_figures(tmp_path):
     archive.pack(store, tmp_path / "some.parquet")
     unpack(tmp_path / "some.parquet", tmp_path / "back")
     back = RunDirectory(tmp_path / "back" / "b")
-    np.testing.assert_allclose(back.positions(), directory.positions(), rtol=1e-5)
+    places, known = back.positions(), directory.positions()
+    assert [place.step for place in places] == [place.step for place in known]
+    np.testing.assert_allclose(
+        [place.params for place in places],
+        [place.params for place in known],
+        rtol=1e-5,
+    )
     numbers, kept = back.some_steps(2000)
     assert len(numbers) <= archive.STEPS + 1
     assert {1, 997, 1000} <= set(numbers)  # 997: the last with a loss
     np.testing.assert_allclose(kept.loss, losses[numbers - 1], rtol=1e-3)
     np.testing.assert_allclose(kept.damping, losses[numbers - 1] / 3, rtol=1e-3)
     assert RunDirectory(tmp_path / "back" / "a").some_steps(9).numbers.size == 0
+
+
+def test_a_store_that_was_unpacked_is_packed_as_it_was(tmp_path):
+    store, files = _store(tmp_path / "store"), [tmp_path / "1", tmp_path / "2"]
+    directory = RunDirectory(store / "a")
+    losses = 1 / np.arange(1, 1001)
+    directory.append_steps(StepReport(losses, losses / 2, losses / 3, losses / 4))
+    for step in range(100):
+        directory.append_position(step, [step / 3, -step])
+    archive.pack(store, files[0])
+    unpack(files[0], tmp_path / "back")
+    archive.pack(tmp_path / "back", files[1])
+    first, second = (pq.read_table(file).to_pydict() for file in files)
+    assert dict(zip(*first.values(), strict=True)) == dict(
+        zip(*second.values(), strict=True)
+    )
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_the_last_line_is_json(capsys, tmp_path):
     assert answer["compile_seconds"] > 0
     positions = RunDirectory(Path(answer["path"])).positions()
     assert len(positions) == 201
-    assert positions[0] == [1.0, -1.0]
+    assert positions[0] == (0, [1.0, -1.0])
 
 
 def test_a_manifest_explains_itself_without_the_code(tmp_path):

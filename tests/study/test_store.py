@@ -99,7 +99,11 @@ def test_positions_are_kept_in_order(directory):
     assert directory.positions() == []
     for step, params in ((0, [1.0, -1.0]), (2, [0.5, 0.0]), (1, [0.75, -0.5])):
         directory.append_position(step, params)
-    assert directory.positions() == [[1.0, -1.0], [0.75, -0.5], [0.5, 0.0]]
+    assert directory.positions() == [
+        (0, [1.0, -1.0]),
+        (1, [0.75, -0.5]),
+        (2, [0.5, 0.0]),
+    ]
 
 
 def test_what_came_after_the_checkpoint_is_dropped(directory):
@@ -114,7 +118,7 @@ def test_what_came_after_the_checkpoint_is_dropped(directory):
     checkpoint = directory.restore()
     assert checkpoint is not None
     assert directory.records() == [_record(7)]
-    assert directory.positions() == [[1.0]]
+    assert directory.positions() == [(7, [1.0])]
     assert checkpoint[:3] == (7, 1.5, 2.5)
     for restored, saved in zip(checkpoint.leaves, leaves, strict=True):
         np.testing.assert_array_equal(restored, saved)

@@ -260,7 +260,7 @@ def _records(directory: RunDirectory, complaints: list[str]) -> dict[str, np.nda
 
 def _positions(directory: RunDirectory, complaints: list[str]) -> np.ndarray | None:
     try:
-        found = np.array(directory.positions(), float)
+        found = np.array([params for _, params in directory.positions()], float)
     except (UnreadableError, ValueError, TypeError) as error:
         complaints.append(f"positions.jsonl cannot be read ({_short(error)})")
         return None

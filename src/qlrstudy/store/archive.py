@@ -72,11 +72,10 @@ def _run(
 ) -> dict[str, str]:
     """A run's files, thinned out; its manifest is of these."""
     directory.ended()  # raises, if it is not as it was written
-    records = directory.records()
     lines = {
-        "records.jsonl": _thinned(records),
+        "records.jsonl": _thinned(directory.records()),
         "steps.jsonl": _steps(directory, manifest, damage),
-        "positions.jsonl": _positions(directory, manifest, records, damage),
+        "positions.jsonl": _positions(directory, manifest, damage),
     }
     texts = {name: "".join(map(_line, own)) for name, own in lines.items()}
     texts = {name: text for name, text in texts.items() if text}
@@ -147,10 +146,7 @@ def _steps(
 
 
 def _positions(
-    directory: RunDirectory,
-    manifest: Manifest,
-    records: Sequence[Record],
-    damage: list[UnreadableError],
+    directory: RunDirectory, manifest: Manifest, damage: list[UnreadableError]
 ) -> Iterator[dict[str, Any]]:
     """The whole path of the parameters, rounded."""
     try:
@@ -159,9 +155,9 @@ def _positions(
     except UnreadableError as error:
         damage.append(error)
         return
-    for record, params in zip(records, places, strict=False):
+    for step, params in places:
         rounded = [_rounded(value, _DIGITS) for value in params]
-        yield {"step": record.step, "params": rounded}
+        yield {"step": step, "params": rounded}
 
 
 def _rounded(value: float, digits: int) -> float:

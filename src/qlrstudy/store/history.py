@@ -51,6 +51,13 @@ class _StepLine(msgspec.Struct):
     reduction_ratio: Number | None
 
 
+class Position(NamedTuple):
+    """Where the parameters were after so many steps."""
+
+    step: int
+    params: list[float]
+
+
 class SomeSteps(NamedTuple):
     """Some steps of a run by their numbers, the first being 1, and what each said."""
 
@@ -98,13 +105,12 @@ class History:
         """The evaluations that can be read."""
         return self.read_records().values
 
-    def positions(self) -> list[list[float]]:
+    def positions(self) -> list[Position]:
         """Where the parameters were at each evaluation; none if nobody asked."""
-        lines = documents.read_lines(
-            self.path / "positions.jsonl", _PositionLine
-        ).values
-        by_step = {line.step: line.params for line in lines}
-        return [[*map(number, by_step[step])] for step in sorted(by_step)]
+        path = self.path / "positions.jsonl"
+        lines = documents.read_lines(path, _PositionLine).values
+        by_step = {line.step: [*map(number, line.params)] for line in lines}
+        return [Position(step, by_step[step]) for step in sorted(by_step)]
 
     def steps(self) -> StepReport:
         """What each step said of itself."""
