@@ -36,7 +36,8 @@ class Memory(NamedTuple):
         reach: where a probe looks next: the size of the last step that was made, or a
             quarter of the former reach after one was refused.
         step_size: mean size of all steps made, without what a schedule made of them,
-            where there is a budget.
+            where there is a budget; those of zero say nothing of the others.
+        moves: how many it is the mean of.
         curvature: running mean of $d^\top C d / d^\top d$ over all looks.
         square_norm: running mean of $d^\top d$, where there is a budget.
         examples: how many were seen, as far as a budget counts them.
@@ -62,6 +63,7 @@ class Memory(NamedTuple):
     damping: Scalar
     reach: Scalar
     step_size: Scalar
+    moves: Scalar
     curvature: Scalar
     square_norm: Scalar
     examples: Scalar
@@ -80,7 +82,7 @@ class Memory(NamedTuple):
 def begin(rule: Rule) -> Memory:
     """What is remembered before the first step."""
     damping = 0.0 if rule.damping is None else rule.damping.initial
-    return Memory(damping, *[0.0] * 13, steps=0, rejections=0)
+    return Memory(damping, *[0.0] * 14, steps=0, rejections=0)
 
 
 def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
@@ -236,5 +238,6 @@ def with_orientation(memory: Memory, step_size: Scalar) -> Memory:
 def with_step(memory: Memory, step_size: Scalar, factor: Scalar) -> Memory:
     """Count a step's size in, as it was before a schedule's factor."""
     size = abs(step_size) / where(factor == 0, 1, factor)
-    mean = rules.usual_size(memory.step_size, size, memory.steps)
-    return memory._replace(step_size=mean)
+    mean = rules.usual_size(memory.step_size, size, memory.moves)
+    moves = memory.moves + where(size == 0, 0.0, 1.0)
+    return memory._replace(step_size=mean, moves=moves)

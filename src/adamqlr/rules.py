@@ -334,7 +334,7 @@ def usual_size(mean: Scalar, size: Scalar, count: Scalar) -> Scalar:
         size: of this one.
         count: how many there were before.
     """
-    return where(size == 0, mean, mean + (size - mean) / (count + 1))
+    return where(size == 0, mean, mean + quotient(size - mean, count + 1))
 
 
 def cooldown(count: Scalar, steps: Scalar, share: Scalar) -> Scalar:

@@ -56,7 +56,7 @@ class Proposal(NamedTuple):
     Attributes:
         step_size: $\alpha$.
         curvature: $d^\top C d$ as it is counted with.
-        bend: $d^\top C d + \lambda\, d^\top d$, no less than was seen before.
+        bend: $d^\top C d + \lambda \phi\, d^\top d$.
         predicted_change: $M(\alpha) - M(0)$.
         limit: what decided the length.
         dispersion: $\phi$, what a nat is in units of the loss.
@@ -187,7 +187,7 @@ def propose(
     step_size = factor * step_size
     if rule.budget is not None:
         usual = factor * memory.step_size
-        known = (memory.steps >= FIRST_LOOKS) & (usual > 0)
+        known = (memory.moves >= FIRST_LOOKS) & (usual > 0)
         usual = where(known, UNUSUAL_STEP * usual, math.inf)
         step_size, limit = _cut(step_size, usual, limit, Limit.USUAL)
         known = math.inf if measured.distance is None else measured.distance
@@ -256,18 +256,21 @@ def judge(
     learnt = zip(proposal.memory, memory, strict=True)
     return Memory(*[where(accepted, new, old) for new, old in learnt])._replace(
         damping=where(sound, damping, memory.damping),
-        reach=_next_reach(memory.reach, step_size, accepted, sound),
+        reach=_next_reach(memory.reach, measured, step_size, accepted),
         steps=memory.steps + where(accepted, 1, 0),
         rejections=rejections,
     ), info
 
 
 def _next_reach(
-    reach: Scalar, step_size: Scalar, accepted: Truth, sound: Truth
+    reach: Scalar, measured: Measurement, step_size: Scalar, accepted: Truth
 ) -> Scalar:
     """Where to look next; a step of zero or a bad batch is no reason to look closer."""
     made = where(step_size == 0, reach, abs(step_size))
-    return where(accepted, made, where(sound, reach / 4, reach))
+    tried = reach
+    if measured.distance is not None:  # The first look is where nobody went before.
+        tried = where((reach == 0) & measured.looked, measured.distance, reach)
+    return where(accepted, made, where(measured.sound, tried / 4, reach))
 
 
 def averaging_weight(average: Average, memory: Memory, info: StepInfo) -> Scalar:

@@ -219,6 +219,20 @@ def test_a_step_is_no_longer_than_steps_usually_are():
     assert judged(rule, none, memory=memory)[0].step_size == memory.step_size
 
 
+def test_steps_of_zero_do_not_count_among_those_whose_size_is_usual():
+    """A schedule may begin with a hundred of them."""
+    rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9), curvature_decay=0.0)
+    few, memory = measured(batch=batch()), begin(rule)
+    for _ in range(100):
+        proposal = step.propose(rule, memory, few, 0.0)
+        memory, info = step.judge(rule, memory, few, proposal, None)
+        assert info.step_size == 0
+    for _ in range(20):
+        memory, info = judged(rule, few, memory=memory)
+        assert info.limit == Limit.MODEL
+    assert memory.step_size == pytest.approx(step.BEYOND_MINIMUM * 0.5)
+
+
 def test_the_less_is_left_to_learn_the_less_a_step_may_move_predictions():
     rule = dataclasses.replace(UNDAMPED, budget=KLBudget(1e9))
     for left in (0.01, 0.04):
@@ -382,6 +396,15 @@ def test_a_step_that_would_not_end_well_is_refused(changes, trial):
     after, info = judged(PAPER, measured(**changes), trial, memory)
     expected = memory._replace(damping=2e-3, reach=0.25, rejections=1)
     assert after == expected and info.rejected and info.step_size == 0
+
+
+def test_a_first_look_that_ends_badly_is_repeated_nearer():
+    """Where nobody has gone yet, there is no former distance to take a part of."""
+    for reach in (0.0, 0.5, 0.125):
+        memory = begin(PAPER)._replace(reach=reach)
+        looked = measured(distance=2.0 if reach == 0 else reach)
+        after, info = judged(PAPER, looked, Trial(looked.distance, math.nan), memory)
+        assert info.rejected and after.reach == looked.distance / 4
 
 
 def test_an_undamped_bend_of_zero_is_refused():
