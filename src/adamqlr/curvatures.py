@@ -9,7 +9,7 @@ from typing import Any
 
 from adamqlr.measurements import Look
 from adamqlr.rules import Scalar, maximum, where
-from adamqlr.settings import check_range
+from adamqlr.settings import Rule, check_range
 
 # Of a parameter, where nothing else tells how far to look: some of them are zero.
 LEAST_SIZE = 0.01
@@ -113,6 +113,12 @@ class Subsampled:
     def __post_init__(self) -> None:
         check_range("every", self.every, 1)
         check_range("least", self.least, 1)
+        refuse_no_curvature("Subsampled.curvature", self.curvature)
+        if isinstance(self.curvature, LossProbe):
+            raise ValueError(
+                "Subsampled cannot cut LossProbe, whose curvature is the change of the "
+                "whole batch's loss: use it by itself, or Probe() on an Objective"
+            )
 
     def stride(self, examples: int) -> int:
         """Of how many examples one is looked at, in a batch of so many."""
@@ -123,3 +129,29 @@ class Subsampled:
         if look.trial is None:
             return look
         return look._replace(trial=look.trial._replace(change=None))
+
+
+def refuse_no_curvature(name: str, value: Any) -> None:
+    """Refuse what cannot look along a direction, a class without its brackets say."""
+    if isinstance(value, type):
+        raise TypeError(
+            f"{name} must be a value, got a class: write {value.__name__}()"
+        )
+    if not callable(getattr(value, "look", None)):
+        raise TypeError(
+            f"{name} must have a method look, as Probe() has, got {value!r}"
+        )
+
+
+def check_pair(curvature: Any, rule: Any) -> None:
+    """Refuse a curvature and a rule that are none, or do not go together."""
+    refuse_no_curvature("curvature", curvature)
+    if not isinstance(rule, Rule):
+        raise TypeError(
+            f"rule must be a Rule, got {rule!r}: a budget, say, is Rule(budget=...)"
+        )
+    if isinstance(curvature, LossProbe) and rule.look_every != 1:
+        raise ValueError(
+            f"LossProbe() limits the steps that look, and look_every={rule.look_every} "
+            "leaves others unlimited: give rule=ANY_LOSS, or look_every=1"
+        )

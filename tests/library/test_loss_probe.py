@@ -105,3 +105,26 @@ def test_both_front_ends_make_the_same_steps():
 def test_a_limit_of_zero_is_refused(library):
     with pytest.raises(ValueError, match="limit must lie in"):
         library.LossProbe(limit=0.0)
+
+
+@pytest.mark.parametrize("library", [in_jax, in_torch])
+def test_a_rule_with_steps_that_do_not_look_is_refused(library):
+    """The limit would not hold there; and half a batch's loss is not the batch's."""
+    make = in_jax.adam_qlr if library is in_jax else lambda **own: AdamQLR([w], **own)
+    w = nn.Parameter(torch.zeros(1))
+    with pytest.raises(ValueError, match="give rule=ANY_LOSS"):
+        make(curvature=library.LossProbe(), rule=library.Rule(budget=None))
+    with pytest.raises(ValueError, match="cannot cut LossProbe"):
+        library.Subsampled(library.LossProbe(), 2)
+
+
+@pytest.mark.parametrize("library", [in_jax, in_torch])
+def test_what_is_no_curvature_or_no_rule_is_refused_at_once(library):
+    make = in_jax.adam_qlr if library is in_jax else lambda **own: AdamQLR([w], **own)
+    w = nn.Parameter(torch.zeros(1))
+    with pytest.raises(TypeError, match=r"write Hessian\(\)"):
+        make(curvature=library.Hessian)
+    with pytest.raises(TypeError, match="must have a method look"):
+        make(curvature="hessian")
+    with pytest.raises(TypeError, match=r"is Rule\(budget="):
+        make(rule=library.KLBudget())

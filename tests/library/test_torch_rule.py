@@ -11,6 +11,7 @@ from adamqlr.torch import (
     QLR,
     SGDQLR,
     AdamQLR,
+    Categorical,
     Damping,
     Fisher,
     Gaussian,
@@ -18,10 +19,12 @@ from adamqlr.torch import (
     KLBudget,
     Limit,
     Objective,
+    PaperAdamQLR,
     Probe,
     Rule,
+    Subsampled,
 )
-from torch_cases import torch_objective
+from torch_cases import batch, small_net, torch_objective
 
 
 def linear_regression():
@@ -149,3 +152,15 @@ def test_parameters_of_another_model_are_noticed():
     optimiser = AdamQLR(nn.Linear(1, 1).parameters())
     with pytest.raises(ValueError, match="no parameter of the optimiser has a grad"):
         optimiser.step(linear_regression())
+
+
+def test_damping_follows_also_where_a_part_of_the_batch_is_looked_at():
+    """The part's change of the loss is not the batch's: the step's own is evaluated."""
+    torch.manual_seed(0)
+    model, (x, y) = small_net(), batch()
+    curvature = Subsampled(Probe(), 4, least=1)
+    optimiser = PaperAdamQLR(model.parameters(), curvature=curvature)
+    for _ in range(10):
+        optimiser.step(Objective(model, Categorical(), x, y))
+        assert math.isfinite(optimiser.info.reduction_ratio)
+    assert optimiser.info.damping != 1e-3

@@ -209,7 +209,10 @@ class Subsampled(curvatures.Subsampled):
         if outputs is None:
             outputs = jax.eval_shape(objective.outputs, point.params)
         examples = jax.eval_shape(objective.losses, outputs).size
-        part = objective.part(self.stride(examples))
+        stride = self.stride(examples)
+        if stride == 1:
+            return self.curvature.look(point, direction, reach)
+        part = objective.part(stride)
         # Batch norm makes the part's outputs differ from its rows of the batch's.
         return self.without_change(
             self.curvature.look(Point(part, point.params), direction, reach)

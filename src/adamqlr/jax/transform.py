@@ -16,6 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
 from adamqlr import step
+from adamqlr.curvatures import check_pair
 from adamqlr.jax.arguments import check_params, checked_arguments
 from adamqlr.jax.curvature import Curvature, Point, Probe, ValueFn, as_objective
 from adamqlr.jax.scalars import scalar_dtype, slope_and_square, squares_are_finite
@@ -88,6 +89,7 @@ def qlr(
         Clarke and Hernández-Lobato, *Studying K-FAC Heuristics by Viewing Adam through
         a Second-Order Lens*, 2024, algorithm 2 and equations 2 and 3.
     """
+    check_pair(curvature, rule)
     base = optax.with_extra_args_support(base)
 
     def init(params: optax.Params) -> QLRState:
@@ -150,7 +152,8 @@ def qlr(
         )
         proposal = step.propose(rule, state.memory, measured)
         trial = look.trial
-        if trial is None and rule.damping is not None:
+        unseen = trial is None or trial.change is None
+        if unseen and rule.damping is not None:
             there = optax.apply_updates(params, _moves(direction, proposal.step_size))
             change = _or_nan(looked, lambda: jnp.asarray(value_fn(there)) - loss)
             trial = Trial(proposal.step_size, change)

@@ -208,5 +208,8 @@ class Subsampled(curvatures.Subsampled):
 
     def look(self, point: Point, direction: list[Tensor], reach: Scalar) -> Look:
         """See `Curvature`."""
-        part = point.part(self.stride(point.examples))
-        return self.without_change(self.curvature.look(part, direction, reach))
+        stride = self.stride(point.examples)
+        if stride == 1:
+            return self.curvature.look(point, direction, reach)
+        look = self.curvature.look(point.part(stride), direction, reach)
+        return self.without_change(look)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from adamqlr import rules
 from adamqlr import step as method
+from adamqlr.curvatures import check_pair
 from adamqlr.measurements import Look, Trial, measurement
 from adamqlr.memory import Memory
 from adamqlr.rules import Limit, Truth, where
@@ -134,6 +135,7 @@ class QLR(torch.optim.Optimizer):
         clip: Hook | None = None,
         **options: Any,
     ):
+        check_pair(curvature, rule)
         self.direction, self.curvature, self.rule = direction, curvature, rule
         self.clip = clip
         self._info: StepInfo | None = None
@@ -556,7 +558,8 @@ def _trial(
     rule: Rule, look: Look, point: Point, direction: list[Tensor], proposal: Proposal
 ) -> Trial | None:
     """The loss at a distance, as the look saw it, or else where the step would end."""
-    if look.trial is not None or not direction or rule.damping is None:
+    seen = look.trial is not None and look.trial.change is not None
+    if seen or not direction or rule.damping is None:
         return look.trial
     outputs = point.outputs_at(direction, proposal.step_size)
     (loss,) = point.means(point.loss_sums(outputs))
