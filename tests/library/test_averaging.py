@@ -99,6 +99,22 @@ def test_eval_shows_the_mean_and_train_what_is_trained():
     assert same(contents(model), trained)
 
 
+def test_inside_of_eval_the_mean_stays_in_place():
+    """`averaged()` within an evaluation that `eval()` began does not end that."""
+    model, objective = problem()
+    optimiser = AdamQLR(model.parameters())
+    for _ in range(3):
+        optimiser.step(objective)
+    trained = contents(model)
+    optimiser.eval()
+    mean = contents(model)
+    with optimiser.averaged():
+        assert same(contents(model), mean)
+    assert same(contents(model), mean)
+    optimiser.train()
+    assert same(contents(model), trained)
+
+
 def test_weights_loaded_since_the_last_step_are_replaced_with_a_warning():
     model, objective = problem()
     optimiser = AdamQLR(model.parameters())

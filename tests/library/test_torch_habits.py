@@ -15,6 +15,7 @@ LEARNING_RATES = [
     lambda params: AdamQLR(params, 1e-3),
     lambda params: AdamQLR(params, lr=3e-4),
     lambda params: SGDQLR(params, lr=0.01),
+    lambda params: SGDQLR(params, lr=0.1, momentum=0.9),
     lambda params: AdamQLR([{"params": params, "lr": 1e-3}]),
 ]
 

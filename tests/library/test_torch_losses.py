@@ -382,6 +382,20 @@ def _heads(weights=None, rows=slice(None)):
     )
 
 
+def test_heads_do_not_see_targets_that_a_mask_leaves_out():
+    likelihood, x, targets = _heads()
+    mask = torch.ones(8)
+    mask[2] = 0
+    kinds = targets["kind"].masked_fill(mask == 0, -100)
+    model = TwoHeads()
+    losses = []
+    for own in (targets, targets | {"kind": kinds}):
+        model.zero_grad()
+        objective = Objective(model, likelihood, x, own, mask)
+        losses.append(gradient(objective, list(model.parameters())).loss)
+    torch.testing.assert_close(*losses)
+
+
 def test_heads_add_their_weighted_losses_and_curvatures():
     likelihood, x, targets = _heads({"kind": 2.0, "size": 0.5})
     model = TwoHeads()

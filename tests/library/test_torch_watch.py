@@ -746,3 +746,57 @@ def test_watching_again_ends_what_was_watched():
     backward = lambda: functional.cross_entropy(model(X), Y).backward()
     found = trained(model, loop(model, backward), optimiser)
     assert_same(found, objective_steps(network()))
+
+
+def test_an_optimiser_that_is_dropped_listens_no_more():
+    """In a notebook a cell makes one after the other around the same model."""
+    model, optimiser = ready(nn.CrossEntropyLoss())
+    gone = weakref.ref(optimiser)
+    del optimiser
+    gc.collect()
+    assert gone() is None
+    assert not model._forward_hooks and not model._forward_pre_hooks
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_batch_that_is_not_finite_leaves_no_statistics_in_any_order(bad):
+    """One `backward()` comes to the pass that was made last first."""
+    model = network(nn.BatchNorm1d(8))
+    optimiser = AdamQLR(model.parameters()).watch(model, Categorical())
+    before = [buffer.clone() for buffer in model.buffers()]
+    inputs = [X, X]
+    inputs[bad] = torch.full_like(X, torch.nan)
+    optimiser.zero_grad()
+    sum(functional.cross_entropy(model(x), Y) for x in inputs).backward()
+    optimiser.step()
+    assert optimiser.info.rejected
+    for buffer, former in zip(model.buffers(), before, strict=True):
+        assert buffer.equal(former)
+
+
+def test_a_layer_that_is_frozen_later_may_keep_its_gradient():
+    model = network()
+    optimiser = AdamQLR(model.parameters()).watch(model, Categorical())
+    for number in range(3):
+        optimiser.zero_grad(set_to_none=False)
+        functional.cross_entropy(model(X), Y).backward()
+        optimiser.step()
+        if number == 0:
+            functional.cross_entropy(model(X), Y).backward()
+            model[0].requires_grad_(False)
+            frozen = model[0].weight.clone()
+    assert model[0].weight.equal(frozen) and not optimiser.info.rejected
+
+
+@pytest.mark.parametrize("loss", [Categorical(class_axis=1), functional.cross_entropy])
+def test_classes_of_images_are_where_they_are_said_to_be(loss):
+    torch.manual_seed(0)
+    model = nn.Conv2d(1, 3, 3, padding=1)
+    x, y = torch.randn(2, 1, 5, 5), torch.randint(3, (2, 5, 5))
+    optimiser = AdamQLR(model.parameters()).watch(model, loss)
+    for _ in range(3):
+        optimiser.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        found = optimiser.step()
+        assert found.item() == pytest.approx(optimiser.info.loss)
+    assert not optimiser.info.rejected

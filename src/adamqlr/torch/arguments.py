@@ -44,7 +44,7 @@ def _tensors(params: Any) -> Iterable[Tensor]:
 def refuse_learning_rate(name: str, groups: list[dict[str, Any]]) -> None:
     """Refuse what looks like another optimiser's learning rate at construction."""
     largest = max(float(group["lr"]) for group in groups)
-    if largest < 0.1:
+    if largest <= 0.1:
         raise ValueError(
             f"lr={largest:g} is not a learning rate here: {name} chooses the length of "
             "each step itself, and lr multiplies it. Leave lr out; to insist on steps "
@@ -82,7 +82,7 @@ def refuse_unknown_settings(
 def refuse_peak_rate(name: str, groups: list[dict[str, Any]]) -> None:
     """Refuse the peak of a `OneCycleLR`, which it writes to groups, as a rate."""
     peaks = [float(group["max_lr"]) for group in groups if "max_lr" in group]
-    if len(peaks) == len(groups) and max(peaks) < 0.1:
+    if len(peaks) == len(groups) and max(peaks) <= 0.1:
         raise ValueError(
             f"max_lr={max(peaks):g} of a scheduler is not a learning rate here: {name} "
             "chooses the length of each step itself, and lr multiplies it. Use "

@@ -274,7 +274,13 @@ def _aligned(weights: Tensor, values: Tensor) -> Tensor:
 
 def _blank_masked(targets: Any, weights: Tensor | None) -> Any:
     """Put class 0 where a mask leaves an example out: -100, say, is no class."""
-    if weights is None or not isinstance(targets, Tensor) or targets.dtype.is_complex:
+    if weights is None:
+        return targets
+    return tree_map(lambda leaf: _blanked(leaf, weights), targets)
+
+
+def _blanked(targets: Any, weights: Tensor) -> Any:
+    if not isinstance(targets, Tensor) or targets.dtype.is_complex:
         return targets
     if targets.is_floating_point() or weights.ndim > targets.ndim:
         return targets

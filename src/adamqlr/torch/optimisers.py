@@ -21,7 +21,7 @@ class AdamQLR(QLR):
 
     Args:
         params: tensors, or groups of them.
-        lr: no learning rate: a factor on all steps, for schedulers; below 0.1 refused.
+        lr: no learning rate: a factor on all steps, for schedulers; up to 0.1 refused.
         betas: decay of Adam's means of gradients and of their squares, in [0, 1).
         eps: $\epsilon > 0$, added to the root.
         **options: `curvature`, `rule`, `weight_decay`, `l2` and `clip`; see `QLR`.

@@ -61,12 +61,14 @@ class Pass:
     """A forward pass of the model, held by its graph until a gradient comes.
 
     Attributes:
+        number: of the pass, among those of its model.
         version: of the outputs, which an operation in place would raise.
         view: how the watched loss module saw the outputs.
         targets: what that compared them with.
         reached: whether `backward()` has.
     """
 
+    number: int
     inputs: Arguments
     start: Start
     outputs: Tensor
@@ -82,6 +84,7 @@ class Reached(NamedTuple):
     Attributes:
         losses: of its examples.
         agreement: see `taken.Doubts`.
+        number: of the pass.
     """
 
     objective: Objective
@@ -89,6 +92,7 @@ class Reached(NamedTuple):
     outputs: Tensor
     losses: Tensor
     agreement: Scalar
+    number: int
 
 
 def when_a_gradient_comes(outputs: Tensor, receive: Callable[[Tensor], None]) -> None:

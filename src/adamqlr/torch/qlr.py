@@ -246,6 +246,7 @@ class QLR(torch.optim.Optimizer):
                 By them statistics are measured for the average; afterwards those of
                 the trained parameters are back. `None` lets these stay.
         """
+        was_in_place = averaging.is_in_place(self.state)
         self.eval()
         try:
             with contextlib.ExitStack() as stack:
@@ -256,7 +257,8 @@ class QLR(torch.optim.Optimizer):
                         stack.enter_context(batch_norm.measured(bare(model), batches))
                 yield
         finally:
-            self.train()
+            if not was_in_place:
+                self.train()
 
     def watch(self, model: nn.Module, loss: Any, *, outputs: Pick = None) -> Self:
         """Let the loop stay as it is: `loss.backward()`, then `step()` by itself.
@@ -479,12 +481,8 @@ class QLR(torch.optim.Optimizer):
 
     def _bundled(self, params: list[Tensor]) -> Bundles:
         """The parameters of a step; those of the last one if nothing has changed."""
-        groups = [
-            group
-            for group in self.param_groups
-            for param in group["params"]
-            if param.grad is not None
-        ]
+        group_of = {p: group for group in self.param_groups for p in group["params"]}
+        groups = [group_of[param] for param in params]
         # A batch that is not finite must leave no trace, so none is made here.
         states = [self.state.get(param, {}) for param in params]
         if self._bundles is None or not self._bundles.are_of(params, groups, states):

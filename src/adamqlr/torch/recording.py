@@ -17,6 +17,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,6 +26,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
 
 from adamqlr import rules
 from adamqlr.rules import Scalar, where
@@ -74,27 +76,20 @@ class Recorder:
         self._recording = True
         self._group: torch.distributed.ProcessGroup | None = None
         self._starts: list[Start] = []
+        self._numbers = itertools.count()
         self._passes: weakref.WeakSet[Pass] = weakref.WeakSet()
         self._backward: int | None = None
         self.forget()
-        self._hooks = [
-            model.register_forward_pre_hook(self._before, with_kwargs=True),
-            model.register_forward_hook(
-                self._after, with_kwargs=True, always_call=True
-            ),
+        before, after = _Listener(self._before), _Listener(self._after)
+        hooks = [
+            model.register_forward_pre_hook(before, with_kwargs=True),
+            model.register_forward_hook(after, with_kwargs=True, always_call=True),
         ]
         if isinstance(loss, nn.Module):
-            hook = loss.register_forward_pre_hook(self._compare, with_kwargs=True)
-            self._hooks.append(hook)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy, which comes with one of the model, does not listen."""
-        return {"_recording": False}
-
-    def close(self) -> None:
-        """Listen no more."""
-        for hook in self._hooks:
-            hook.remove()
+            compare = _Listener(self._compare)
+            hooks.append(loss.register_forward_pre_hook(compare, with_kwargs=True))
+        # Called, it listens no more; as it does once the optimiser is gone.
+        self.close = weakref.finalize(self, _remove, hooks)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -133,7 +128,9 @@ class Recorder:
                 "(watch what torch.compile returned, if the loop calls that); or give "
                 "step() an Objective"
             )
-        parts, starts, outputs, losses, agreements = map(
+        # As the loop made them: `backward()` comes to the last one first.
+        reached = sorted(reached, key=lambda made: made.number)
+        parts, starts, outputs, losses, agreements, _ = map(
             list, zip(*reached, strict=True)
         )
         for start in starts:
@@ -151,14 +148,12 @@ class Recorder:
     def _listens(self) -> bool:
         return self._recording and torch.is_grad_enabled()
 
-    @torch._disable_dynamo  # In a compiled loop, too, it is to see the tensors.
     def _before(
         self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         if self._listens():
             self._starts.append(Start(module, inputs=(args, named)))
 
-    @torch._disable_dynamo
     def _after(
         self,
         module: nn.Module,
@@ -183,7 +178,13 @@ class Recorder:
         wrapper = DistributedDataParallel._get_active_ddp_module()
         if isinstance(wrapper, DistributedDataParallel):
             self._group = wrapper.process_group
-        made = Pass(Arguments(args, named), start, outputs.detach(), outputs._version)
+        made = Pass(
+            next(self._numbers),
+            Arguments(args, named),
+            start,
+            outputs.detach(),
+            outputs._version,
+        )
         self._passes.add(made)
         when_a_gradient_comes(outputs, lambda grad: self._receive(made, grad))
 
@@ -194,7 +195,6 @@ class Recorder:
             returned = with_examples[0] if len(with_examples) == 1 else returned
         return picked(self.outputs, returned)
 
-    @torch._disable_dynamo
     def _compare(
         self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
@@ -258,7 +258,9 @@ class Recorder:
             lengths = rules.raised(ours * theirs, 0.5)
             agreement = where(silent, 1.0, rules.quotient(both, lengths))
         scaled = part.scaled(factor, grad.device)
-        return Reached(scaled, made.start, outputs, losses.detach(), agreement)
+        return Reached(
+            scaled, made.start, outputs, losses.detach(), agreement, made.number
+        )
 
     @torch.no_grad()
     def _begin(self) -> None:
@@ -295,7 +297,7 @@ class Recorder:
         outputs, view, kept = made.outputs, made.view, None
         likelihood, pick = self.likelihood, self._picked
         if view is None:
-            likelihood = self._readable()
+            likelihood = self._readable(outputs.ndim)
             targets, kept = likelihood.targets_from(outputs, grad)
         else:
             targets = made.targets
@@ -309,11 +311,19 @@ class Recorder:
         )
         return part, outputs, grad
 
-    def _readable(self) -> Likelihood:
-        """The likelihood, where no loss module has been seen to take the outputs."""
+    def _readable(self, ndim: int) -> Likelihood:
+        """The likelihood, where no loss module has been seen to take the outputs.
+
+        Args:
+            ndim: axes of the outputs, which tell where a loss of torch has the classes.
+        """
+        if self.likelihood is self.loss:
+            return self.likelihood
         if isinstance(self.likelihood, Categorical):
-            # Copies of slices, as a loop over tokens makes, have the classes last.
-            return dataclasses.replace(self.likelihood, class_axis=-1)
+            # Of images they are where torch has them. Tokens, which loops flatten or
+            # copy in slices, have them last.
+            axis = 1 if ndim > 3 else -1
+            return dataclasses.replace(self.likelihood, class_axis=axis)
         if isinstance(self.loss, nn.Module):
             raise ValueError(
                 f"the watched {type(self.loss).__name__} was not called with the "
@@ -321,6 +331,33 @@ class Recorder:
                 "returns or a view of that, no copy; or give step() an Objective"
             )
         return self.likelihood
+
+
+class _Listener:
+    """A hook that does not keep its recorder, and as a copy has none.
+
+    Models are copied with their hooks. The copy is nobody's to train.
+
+    Args:
+        method: of a recorder, to call as long as there is one.
+    """
+
+    def __init__(self, method: Callable[..., None] | None = None):
+        self._method = None if method is None else weakref.WeakMethod(method)
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return _Listener, ()
+
+    @torch._disable_dynamo  # In a compiled loop, too, it is to see the tensors.
+    def __call__(self, *given: Any) -> None:
+        method = None if self._method is None else self._method()
+        if method is not None:
+            method(*given)
+
+
+def _remove(hooks: list[RemovableHandle]) -> None:
+    for hook in hooks:
+        hook.remove()
 
 
 def _versions(grads: list[Tensor]) -> list[tuple[int, int]]:

@@ -49,8 +49,8 @@ class Doubts(NamedTuple):
                 f"the loss of the loop is not {loss!r} of the outputs of {model}, "
                 "times any factor: their gradients have a cosine of "
                 f"{self.agreement:.3f}. Watch the loss that the loop uses, with all "
-                "its options (label_smoothing, weight, ...), and the module whose "
-                "outputs it takes; or give step() an Objective"
+                "its options (label_smoothing, weight, class_axis, ...), and the "
+                "module whose outputs it takes; or give step() an Objective"
             )
         if self.left > 0:
             raise RuntimeError(
