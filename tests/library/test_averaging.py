@@ -53,6 +53,13 @@ def test_without_an_average_the_params_are_evaluated():
     assert evaluation_params(optimiser.init(params), params) is params
 
 
+def test_parameters_may_be_called_average():
+    optimiser = optax.chain(optax.clip(1.0), adam_qlr())
+    params = {"average": jnp.ones(2), "w": jnp.zeros(1)}
+    found = evaluation_params(optimiser.init(params), params)
+    jax.tree.map(np.testing.assert_array_equal, found, params)
+
+
 def test_averages_of_half_precision_are_kept_in_float32():
     params = {"w": jnp.ones(3, jnp.bfloat16)}
     state = adam_qlr().init(params)

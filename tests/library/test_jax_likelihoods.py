@@ -307,3 +307,17 @@ def test_shapes_that_do_not_fit_are_refused_with_the_cure():
         heads.loss({"a": z}, {"a": z})
     with pytest.raises(ValueError, match="the same examples"):
         heads.loss({"a": z, "b": z[:2]}, {"a": z, "b": labels[:2]})
+
+
+def test_whole_numbers_as_targets_have_the_scale_of_real_ones():
+    """Their weights, too, would be whole numbers: a half of each is none."""
+    targets, weights = jnp.arange(100, 108)[:, None], jnp.full(8, 0.5)
+    predict = lambda params, x: params * x
+    batches = [
+        Objective(predict, Gaussian(), jnp.ones((8, 1)), own, weights).batch(
+            jnp.zeros((8, 1)), jnp.ones(())
+        )
+        for own in (targets, targets.astype(float))
+    ]
+    whole, real = (batch.scale for batch in batches)
+    np.testing.assert_allclose(whole, real, rtol=1e-6)

@@ -7,7 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from adamqlr.jax import Damping, Gaussian, Objective, adam_qlr, train_step, trainer
+from adamqlr.jax import (
+    Damping,
+    Gaussian,
+    Objective,
+    adam_qlr,
+    micro_batched,
+    train_step,
+    trainer,
+)
 from cases import mlp, mlp_params, plain, rosenbrock
 
 X = jax.random.normal(jax.random.key(0), (32, 3))
@@ -142,3 +150,31 @@ def test_a_step_takes_any_optimiser_and_any_function():
         for _ in range(10):
             params, state, loss, aux = step(params, state)
         assert loss < first / 4 and aux is None
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_model_s_state():
+    """The root's slope at zero is infinite, its value is not."""
+
+    def model(params, x, state):
+        return jnp.where(x > 0, jnp.sqrt(params * x), 0.0), state + 1
+
+    init, step = trainer(model, Gaussian())
+    params, x = jnp.ones(1), jnp.array([[1.0], [0.0]])
+    state = init(params, state=jnp.zeros(()))
+    after, state = step(params, state, (x, x + 1))
+    assert jnp.isfinite(state.loss) and state.optimiser.info.rejected
+    assert state.model == 0 and after == params
+
+
+def test_micro_batches_get_the_model_s_state_and_a_key_each():
+    def model(params, x, state, key):
+        return params * x + jax.random.normal(key, x.shape), state + x.mean()
+
+    predict = micro_batched(model, 2, has_aux=True)
+    params, x, key = jnp.ones(1), jnp.ones((4, 1)), jax.random.key(0)
+    outputs, _ = predict(params, x, state=jnp.zeros(()), key=key)
+    assert not np.allclose(outputs[:2], outputs[2:])
+    init, step = trainer(predict, Gaussian())
+    state = init(params, state=jnp.zeros(()), key=key)
+    _, state = step(params, state, (x, x))
+    assert state.model == 1

@@ -213,7 +213,8 @@ class Gaussian(families.Gaussian, IndependentOutputs):
         self, loss: Float[Array, ""], targets: Float[Array, "..."], average: Average
     ) -> Scale:
         """See `Likelihood`."""
-        width = self.width_of(jnp.shape(targets))
+        targets = at_least_float32("Gaussian targets", targets)
+        width = self.width_of(targets.shape)
         mean = average(self.summed(targets)) / width
         variance = average(self.summed(jnp.square(targets - mean))) / width
         return Scale(mean, variance, 2 * loss / width)

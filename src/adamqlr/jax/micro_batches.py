@@ -1,6 +1,7 @@
 """A batch that does not fit into memory at once, piece by piece."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +12,10 @@ from adamqlr.settings import check_range
 
 
 def micro_batched(
-    predict: Callable[[optax.Params, PyTree], PyTree],
+    predict: Callable[..., PyTree],
     parts: int,
     has_aux: bool = False,
-) -> Callable[[optax.Params, PyTree], PyTree]:
+) -> Callable[..., PyTree]:
     """Evaluate a model on equal parts of a batch, one after the other.
 
     The objective stays that of the whole batch, so that loss, gradient, curvature and
@@ -23,7 +24,9 @@ def micro_batched(
     batch norm does, mix those of a part.
 
     Args:
-        predict: maps `(params, inputs)` to outputs, examples on the first axis.
+        predict: maps `(params, inputs)` to outputs, examples on the first axis. What it
+            is given by name, as `trainer` hands over `state` and `key`, each part gets,
+            the key as one of its own.
         parts: how many; the number of examples must be a multiple.
         has_aux: whether `predict` returns `(outputs, aux)`, as for `Objective`. Every
             part begins with the same model state, so that of the states that they
@@ -51,9 +54,17 @@ def micro_batched(
             )
         return leaf.reshape(parts, -1, *leaf.shape[1:])
 
-    def predict_all(params: optax.Params, inputs: PyTree) -> PyTree:
-        one = jax.checkpoint(lambda part: predict(params, part))
-        returned = jax.lax.map(one, jax.tree.map(cut, inputs))
+    def predict_all(params: optax.Params, inputs: PyTree, **own: Any) -> PyTree:
+        @jax.checkpoint
+        def one(numbered: tuple[Array, PyTree]) -> PyTree:
+            number, part = numbered
+            named = dict(own)
+            if "key" in named:  # One dropout mask for all parts would be none.
+                named["key"] = jax.random.fold_in(named["key"], number)
+            return predict(params, part, **named)
+
+        numbered = jnp.arange(parts), jax.tree.map(cut, inputs)
+        returned = jax.lax.map(one, numbered)
         join = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])
         if not has_aux:
             return jax.tree.map(join, returned)

@@ -6,14 +6,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from adamqlr.jax.arguments import checked_batch
 from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.likelihoods import Likelihood, as_likelihood
 from adamqlr.jax.objective import Objective
 from adamqlr.jax.optimisers import adam_qlr
-from adamqlr.jax.scalars import scalar_dtype
+from adamqlr.jax.scalars import scalar_dtype, squares_are_finite
 
 
 class TrainStep(NamedTuple):
@@ -60,6 +60,16 @@ def train_step(
         >>> float(loss), bool(objective(params) < loss)
         (0.5, True)
     """
+    return _checked_step(optimiser, objective, params, state)[0]
+
+
+def _checked_step(
+    optimiser: optax.GradientTransformation,
+    objective: ValueFn,
+    params: optax.Params,
+    state: optax.OptState,
+) -> tuple[TrainStep, Bool[Array, ""]]:
+    """See `train_step`; also tells whether loss and gradient are finite."""
     if isinstance(objective, Objective):
         gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
         (loss, (outputs, aux)), grad = gradient(params)
@@ -71,7 +81,8 @@ def train_step(
     updates, state = update(
         grad, state, params, value=loss, grad=grad, value_fn=objective, **known
     )
-    return TrainStep(optax.apply_updates(params, updates), state, loss, aux)
+    made = TrainStep(optax.apply_updates(params, updates), state, loss, aux)
+    return made, jnp.isfinite(loss) & squares_are_finite(grad)
 
 
 class TrainingState(NamedTuple):
@@ -157,11 +168,10 @@ def trainer(
         objective = Objective(
             predict, likelihood, inputs, targets, weights, state.model is not None
         )
-        params, optimiser_state, loss, model_state = train_step(
-            rule, objective, params, state.optimiser
-        )
+        made, finite = _checked_step(rule, objective, params, state.optimiser)
+        params, optimiser_state, loss, model_state = made
         # Statistics of a batch that is not finite would spoil all later ones.
-        model_state = optax.tree.where(jnp.isfinite(loss), model_state, state.model)
+        model_state = optax.tree.where(finite, model_state, state.model)
         loss = loss.astype(state.loss.dtype)
         return params, TrainingState(optimiser_state, loss, model_state, key)
 

@@ -177,7 +177,9 @@ def evaluation_params(state: optax.OptState, params: optax.Params) -> optax.Para
         params: those that are trained, which go on being so. They are the answer if
             the optimiser keeps no mean.
     """
-    average = optax.tree.get(state, "average")
+    found = optax.tree.get_all_with_path(state, "average")
+    # Parameters may have that name too, and moments then theirs; they lie deeper.
+    _, average = min(found, key=lambda at: len(at[0]), default=((), None))
     return params if average is None else optax.tree.cast_like(average, params)
 
 
