@@ -81,7 +81,8 @@ class LossProbe:
 class Hessian:
     r"""Second derivative of the loss itself, $d^\top \nabla^2 f\, d$.
 
-    Takes any function of the parameters, and in torch any closure, that returns a loss.
+    With `rule=ANY_LOSS` it takes any function of the parameters, and in torch any
+    closure, that returns a loss.
 
     Args:
         signed: keep negative curvature, as the paper does. Its step then *climbs*

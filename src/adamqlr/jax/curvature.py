@@ -29,7 +29,7 @@ class Point(NamedTuple):
     """Where a step starts.
 
     Attributes:
-        value_fn: the loss of the batch: an `Objective`, or any function with `Hessian`.
+        value_fn: the loss of the batch: an `Objective`, or any function.
         params: the parameters there.
         outputs: of the objective there, if they are known already; `None` if a
             curvature that needs them has to evaluate the model.

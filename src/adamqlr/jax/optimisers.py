@@ -112,7 +112,7 @@ def sgd_qlr(
         rule: how the length is chosen; see `Rule`.
 
     Returns:
-        A transformation like that of `adamqlr`.
+        A transformation like that of `adam_qlr`.
     """
     if momentum is None:
         return qlr(optax.identity(), curvature=curvature, rule=rule)

@@ -60,7 +60,8 @@ def qlr(
 
     `update` takes optax's established extra arguments, all three required: `value` and
     `grad`, the loss and its raw gradient at `params`, and `value_fn`, the function of
-    the parameters that they came from: an `Objective`, or any function with `Hessian`.
+    the parameters that they came from: an `Objective`, or any function where the rule
+    has no budget and the curvature asks for no outputs (`ANY_LOSS` with `LossProbe`).
     A fourth, `outputs`, spares a probe one of its two evaluations of the model; it is
     what the objective predicts at `params`, from `Objective.with_outputs`. `train_step`
     makes the whole call. The trial loss is evaluated on the same batch. Whatever else

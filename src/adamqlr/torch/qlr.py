@@ -306,10 +306,11 @@ class QLR(torch.optim.Optimizer):
         """Make one step down the objective; returns its loss before the step.
 
         Args:
-            closure: an `Objective`, or several `Accumulated`; with `Hessian`
-                curvature also any function that returns the loss with its graph. None
-                is needed after `backward()` through a model that is watched; there it
-                may be a function that does both, as that of other optimisers.
+            closure: an `Objective`, or several `Accumulated`; with `rule=ANY_LOSS` and
+                `LossProbe` or `Hessian` also any function that returns the loss with
+                its graph. None is needed after `backward()` through a model that is
+                watched; there it may be a function that does both, as that of other
+                optimisers.
         """
         refuse_scaled_gradients(self)
         refuse_peak_rate(type(self).__name__, self.param_groups)
