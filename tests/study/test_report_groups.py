@@ -166,6 +166,24 @@ def test_a_loss_of_zero_counts_as_the_least_that_can_be_told(tmp_path):
     assert cell.methods["dog"].hardest_ratio == pytest.approx(least / 0.1)
 
 
+@pytest.mark.parametrize(
+    ("losses", "target", "steps"),
+    [
+        ((0.1, 0.5, 0.9, 0.2), 0.6, 10),  # the start is below all that follows
+        ((1.0, 0.5), math.inf, math.inf),  # nothing was evaluated but start and end
+    ],
+)
+def test_the_start_is_no_target(tmp_path, losses, target, steps):
+    budget = {"steps": 10 * (len(losses) - 1)}
+    for rate in (1e-3, 1e-2, 1e-1):
+        setting = {"batch_size": 10, "learning_rate": rate}
+        write_run(tmp_path, losses=losses, hyperparameters=setting, budget=budget)
+    (cell,) = profiles.cells(_groups(tmp_path))
+    assert (cell.target, cell.methods["adam"].steps) == (target, steps)
+    ratio = 1.0 if math.isfinite(target) else math.inf
+    assert profiles.ratios([cell], "seconds")["adam"] == [ratio]
+
+
 def test_the_area_is_the_integral_of_the_profile():
     own = [1.0, 1.3, 2.0, 3.9, 7.0, math.inf]
     grid = np.linspace(0, math.log(profiles.LARGEST_RATIO), 4_001)

@@ -3,7 +3,8 @@ r"""Performance profiles against a tuned Adam, over all cells that a store has.
 A cell is a task at a scale, with a batch shape and a budget, in which Adam was run with
 at least three learning rates. The tuned Adam of a cell is the rate with the lowest
 final validation loss (medians over seeds). Its target is the median of the best
-validation losses of its runs within the first three quarters of the budget. A method
+validation losses of its runs after the first step and within the first three quarters
+of the budget; where nothing was evaluated there, no method reaches one. A method
 needs so many steps to it as the median of its runs at their first evaluation at or
 below it, infinite for a run that never gets there; its time is these steps times the
 cost of one, where its runs were disturbed least. With $r$ that time over the fastest
@@ -178,17 +179,21 @@ def least_validation_loss(group: Group) -> float:
 
 
 def _best_early(run: StoredRun) -> float:
-    """The best validation loss in the first part of the budget."""
+    """The best validation loss in the first part of the budget, the start apart."""
     axis = {"epochs": "epoch", "steps": "step", "seconds": "training_seconds"}
     done = run.records[axis[run.budget.unit]] / run.budget.amount
-    losses = run.records["validation_loss"][done <= _PART_OF_BUDGET]
+    early = (done > 0) & (done <= _PART_OF_BUDGET)
+    losses = run.records["validation_loss"][early]
     return float(np.min(losses[np.isfinite(losses)], initial=math.inf))
 
 
 def _to_target(group: Group, target: float) -> float:
+    """Steps to it; infinite, for all methods, where the tuned Adam set none."""
+
     def of(run: StoredRun) -> float:
-        reached = np.flatnonzero(run.records["validation_loss"] <= target)
-        return float(run.records["step"][reached[0]]) if len(reached) else math.inf
+        steps, losses = (run.records[name] for name in ("step", "validation_loss"))
+        reached = steps[(steps > 0) & (losses <= target) & math.isfinite(target)]
+        return float(reached[0]) if len(reached) else math.inf
 
     return float(np.median([of(run) for run in group.runs]))
 
