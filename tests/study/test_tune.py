@@ -184,6 +184,21 @@ def test_a_diverged_trial_counts_as_the_worst_and_never_wins(tmp_path):
     assert all(json.loads(line) for line in log.splitlines())
 
 
+def test_a_failed_trial_is_tried_again(tmp_path):
+    first = _search(tmp_path, 3)
+    jobs = first.jobs()
+    list(jobs[1].ended(Ending(Status.FAILED, None, "no memory")))
+    _work(_worker(tmp_path), [jobs[0], jobs[2]])
+    assert not first.is_open()
+
+    again = _search(tmp_path, 3)
+    (job,) = again.jobs()
+    assert job.trial == 1
+    _work(_worker(tmp_path), [job])
+    assert again.ends[1].event != "failed"
+    assert _search(tmp_path, 3).jobs() == []
+
+
 def search_record(job, worker):
     return worker.perform(order(job.run, job.place), {}).record
 

@@ -103,12 +103,14 @@ class Search:
         return not all(t in self.ends for t in range(self.tuning.how.samples))
 
     def load(self) -> None:
-        """Go through the log, to where the search was.
+        """Go through the log, to where the search was; trials that failed are open.
 
         What cannot be read of it is in `damage`: its trials are judged anew.
         """
         entries, self.damage = self.directory.log()
         for entry in entries:
+            if entry.event == Event.FAILED:
+                continue
             if entry.milestone is None:
                 self.ends[entry.trial] = entry
             else:
