@@ -14,7 +14,9 @@ from ray.tune.schedulers import ASHAScheduler
 
 from damage import MUTATIONS
 from qlrstudy.algorithms import ALGORITHMS
-from qlrstudy.cli import progress
+from qlrstudy.cli import options, progress
+from qlrstudy.cli.options import Cluster, Place
+from qlrstudy.cli.work import work
 from qlrstudy.cluster.jobs import Ending
 from qlrstudy.cluster.worker import Worker, order
 from qlrstudy.spec import Budget, DataOptions
@@ -197,6 +199,15 @@ def test_a_failed_trial_is_tried_again(tmp_path):
     _work(_worker(tmp_path), [job])
     assert again.ends[1].event != "failed"
     assert _search(tmp_path, 3).jobs() == []
+
+
+def test_a_search_without_a_winner_is_named_and_an_error(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(options, "stop_on_signals", lambda: lambda: False)
+    search = _search(tmp_path, 2)
+    for job in search.jobs():
+        list(job.ended(Ending(Status.DIVERGED, None)))
+    assert work("some", (), Place(store=tmp_path), Cluster(), [search]) == 1
+    assert f"{search.directory.path} has no winner" in capsys.readouterr().err
 
 
 def search_record(job, worker):

@@ -64,7 +64,8 @@ def tuning(search: Search) -> None:
     best = search.directory.best()
     winner = search.best()
     if best is None or winner is None:
-        tell("no winner yet: not all trials have ended, or none finished")
+        if search.is_open():
+            tell("no winner yet: not all trials have ended")
         return
     settings = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
     tell(

@@ -17,7 +17,11 @@ def work(
     cluster: Cluster,
     searches: Sequence[Search] = (),
 ) -> int:
-    """Do jobs on a cluster; 0 for done, 1 if some failed, 130 if interrupted."""
+    """Do jobs on a cluster.
+
+    Returns:
+        0 for done, 1 if some failed or a search has no winner, 130 if interrupted.
+    """
     for damage in (damage for search in searches for damage in search.damage):
         console.say(f"{damage}; the search goes on without it")
     stopping = options.stop_on_signals()
@@ -34,4 +38,11 @@ def work(
     if stopping():
         console.say("interrupted: the same command goes on where this one was")
         return 130
-    return 1 if any(ending.status == Status.FAILED for _, ending in endings) else 0
+    lost = [s for s in searches if not s.is_open() and s.best() is None]
+    for search in lost:
+        console.say(
+            f"{search.directory.path} has no winner, and nothing follows from it: no "
+            "trial came to the end of its budget; more --samples may find one that does"
+        )
+    failed = any(ending.status == Status.FAILED for _, ending in endings)
+    return 1 if failed or lost else 0
