@@ -62,7 +62,9 @@ def test_a_value_that_is_not_finite_keeps_the_last_that_is():
 def test_a_run_that_diverged_counts_with_its_last_finite_values(tmp_path):
     run = stored(tmp_path, losses=(1.0, 0.5, math.nan), status="diverged")
     assert last_finite(run)["test_loss"] == 0.75
-    assert last_finite(run)["step"] == 10
+    # It trained on to where it diverged.
+    times = [last_finite(run)[name] for name in ("step", "epoch", "training_seconds")]
+    assert times == [20, 10, 2.0]
     assert finals([run])["test_loss"].value == 0.75
     # The last finite minibatch is later than the last finite evaluation.
     assert run.minibatch_loss == last_finite(run)["minibatch_training_loss"]

@@ -1,7 +1,7 @@
 """The paper's statistics: bootstrap samples of the runs, and the median of each.
 
 A run that diverged or was ended early keeps its last finite values from there on, as
-in the paper, and is counted.
+in the paper, and is counted; its steps and its time are those to its end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from qlrstudy.spec import Budget
 SAMPLES = 50
 # Of a curve: more would not show.
 MOST_POINTS = 160
+AXES = ("step", "epoch", "training_seconds")
 LOSSES = ("training_loss", "validation_loss", "test_loss")
 ACCURACIES = ("training_accuracy", "validation_accuracy", "test_accuracy")
 
@@ -82,11 +83,13 @@ def held(values: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
 def last_finite(run: StoredRun) -> dict[str, float]:
     """A run's final values: its last evaluation that has a loss.
 
-    `minibatch_training_loss` is that of its last step that has one, as in the paper.
+    How long it trained is that of its very last evaluation. `minibatch_training_loss`
+    is that of its last step that has one, as in the paper.
     """
     place = np.flatnonzero(np.isfinite(run.records["test_loss"]))[-1]
     final = {name: float(column[place]) for name, column in run.records.items()}
-    return final | {"minibatch_training_loss": run.minibatch_loss}
+    ends = {name: float(run.records[name][-1]) for name in AXES}
+    return final | ends | {"minibatch_training_loss": run.minibatch_loss}
 
 
 def finals(runs: Sequence[StoredRun]) -> dict[str, Estimate]:
@@ -187,7 +190,7 @@ def _curve(
     bands = {name: Band(means[i], errors[i]) for i, name in enumerate(rows)}
     at = {
         name: grid if name == axis else _median_axis(runs, grid, axis, name)
-        for name in ("step", "epoch", "training_seconds")
+        for name in AXES
     }
     return Curve(at["step"], at["epoch"], at["training_seconds"], bands)
 
