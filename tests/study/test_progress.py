@@ -1,12 +1,19 @@
-"""What is said while runs are under way."""
+"""What is said while runs are under way, and at their end."""
 
+import math
 from typing import Any
 
 import pytest
 
-from qlrstudy.cli import progress
+from qlrstudy.algorithms import ALGORITHMS
+from qlrstudy.cli import progress, results
 from qlrstudy.cluster.jobs import Ending, RunningJob, Snapshot
+from qlrstudy.spec import Record
 from qlrstudy.store.manifest import Status
+from qlrstudy.studies.repetitions import repetitions
+from qlrstudy.tasks import TASKS
+from qlrstudy.training.provenance import DataIdentity
+from qlrstudy.training.resolve import run_with
 
 JOB: Any = None  # nothing is asked of the jobs themselves
 DONE = (JOB, Ending(Status.FINISHED, None))
@@ -33,3 +40,17 @@ def test_found_runs_are_said_in_one_line(capsys):
     assert capsys.readouterr().err == "9 runs found in the store: not done again\n"
     lines.watch(_snapshot([FOUND] * 9))
     assert capsys.readouterr().err == ""
+
+
+def test_a_diverged_run_is_no_better_than_the_median(capsys):
+    task, algorithm = TASKS["rosenbrock"]["shown"], ALGORITHMS["adam"]
+    run = run_with(task, algorithm, {}, 0, None)
+    losses = (math.nan, 1.0, 2.0, 3.0, math.nan)
+    jobs = repetitions(run, len(losses), DataIdentity({}, {}))
+    ended = [
+        (job, Ending(Status.FINISHED, Record(9, *[loss] * 11)))
+        for job, loss in zip(jobs, losses, strict=True)
+    ]
+    results.endings("title", ended)
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row.split("\t")[-2:] == ["3", "3"]

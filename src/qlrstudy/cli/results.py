@@ -149,7 +149,13 @@ def _counts(ended: Sequence[Ending]) -> list[str]:
     said = ", ".join(f"{n} {status}" for status, n in counts.items())
     records = [e.record for e in ended if e.record is not None]
     losses = [r.training_loss for r in records], [r.test_loss for r in records]
-    return [said, *(number(statistics.median(x)) if x else "–" for x in losses)]
+    return [said, *(number(_median(x)) if x else "–" for x in losses)]
+
+
+def _median(losses: Sequence[float]) -> float:
+    """The middle one; what is not a number is worse than any."""
+    ranked = [math.inf if math.isnan(loss) else loss for loss in losses]
+    return statistics.median(ranked)
 
 
 def number(value: float) -> str:
