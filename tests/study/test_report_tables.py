@@ -28,7 +28,9 @@ from qlrstudy.report.load import load
 from qlrstudy.report.statistics import Estimate
 from qlrstudy.report.tables import Table
 from qlrstudy.spec import Budget
+from qlrstudy.store import studies
 from qlrstudy.store.manifest import Machine
+from qlrstudy.store.studies import StudyEntry
 from qlrstudy.tasks import TASKS
 from report_cases import small_study, write_run
 
@@ -166,6 +168,17 @@ def test_a_tasks_own_range_is_among_the_search_spaces(tmp_path):
     assert tables_of.search_spaces(_groups(tmp_path)).rows == (
         ("Adam", "learning rate", "log [1e-06, 1]", "UCI Energy, UCI Protein"),
         ("Adam", "learning rate", "log [0.0001, 100]", "Penn Treebank"),
+    )
+
+
+def test_a_batch_alone_can_be_tuned_too(tmp_path):
+    run = write_run(tmp_path, algorithm="adamqlr-undamped").path.name
+    write_run(tmp_path, algorithm="adam-untuned")
+    where = ("uci-energy", "paper", "adamqlr-undamped")
+    entry = StudyEntry(*where, tuned=True, point={}, hyperparameters={}, runs=[run])
+    studies.enter(studies.study_file(tmp_path, "some", "paper"), "some", "S", [entry])
+    assert tables_of.search_spaces(_groups(tmp_path)).note == (
+        "Tuned in the batch alone: AdamQLR-paper, undamped. Not tuned: Adam (Untuned)."
     )
 
 

@@ -52,6 +52,7 @@ class StoredRun:
         positions: the path of the parameters, a row for each evaluation, or `None`.
         studies: those that chose this run's setting, and did not just vary it.
         unseen: whether a study says that nothing was chosen on such runs.
+        tuned: whether a study says that its setting, or batch, was searched for.
         version: of the algorithm, where it has one.
         examples: in the training split; `None` in stores that did not keep it.
         machine: where it was made, if it says so.
@@ -81,6 +82,7 @@ class StoredRun:
     machine: Machine | None
     versions: Mapping[str, str]
     unseen: bool = False
+    tuned: bool = False
     version: str = ""
 
     @property
@@ -116,11 +118,10 @@ def load(
     places = sorted(path for path in store.iterdir() if _is_run(path))
     runs: list[StoredRun] = []
     damage: list[Damage] = []
-    chosen, unseen = _known_to_studies(store, damage)
+    known = _known_to_studies(store, damage)
     for done, path in enumerate(places, 1):
         try:
-            own = frozenset(chosen.get(path.name, ()))
-            run, complaints = _read(path, own, path.name in unseen)
+            run, complaints = _read(path, known)
         except _Unreadable as error:
             damage.append(Damage(path.name, f"{error}; the run is left out"))
         else:
@@ -164,18 +165,26 @@ def _of_newest_versions(runs: list[StoredRun], damage: list[Damage]) -> list[Sto
     return kept
 
 
-def _known_to_studies(
-    store: Path, damage: list[Damage]
-) -> tuple[dict[str, list[str]], set[str]]:
-    """Which studies chose a run's setting, by the lists that they keep of their runs.
+class _Known(NamedTuple):
+    """What studies say of runs, by the lists that they keep of them.
 
-    A store needs none; with one, a sweep's points are not taken for a choice.
-
-    Returns:
-        The studies of each run, and the runs that nothing was chosen on.
+    Attributes:
+        chosen: the studies that chose a run's setting.
+        unseen: runs that nothing was chosen on.
+        tuned: runs whose settings were searched for.
     """
-    found: dict[str, list[str]] = {}
-    unseen: set[str] = set()
+
+    chosen: dict[str, list[str]]
+    unseen: set[str]
+    tuned: set[str]
+
+
+def _known_to_studies(store: Path, damage: list[Damage]) -> _Known:
+    """What the lists of a store say.
+
+    It needs none; with one, a sweep's points are not taken for a choice.
+    """
+    found = _Known({}, set(), set())
     lists, unread = studies.read_studies(store)
     damage += [Damage(f"studies/{error.path.name}", error.problem) for error in unread]
     for path, known in lists.items():
@@ -186,17 +195,16 @@ def _known_to_studies(
             damage.append(Damage(f"studies/{path.name}", text))
         for entry in known.entries:
             for run in entry.runs if not entry.point else ():
-                found.setdefault(run, []).append(known.name)
-            unseen |= set(entry.runs if entry.unseen else ())
-    return found, unseen
+                found.chosen.setdefault(run, []).append(known.name)
+            found.unseen.update(entry.runs if entry.unseen else ())
+            found.tuned.update(entry.runs if entry.tuned else ())
+    return found
 
 
-def _read(
-    path: Path, studies: frozenset[str], unseen: bool
-) -> tuple[StoredRun, list[str]]:
+def _read(path: Path, known: _Known) -> tuple[StoredRun, list[str]]:
     directory = RunDirectory(path)
     complaints: list[str] = []
-    known = _manifest(directory)
+    fields = _manifest(directory)
     records = _records(directory, complaints)
     unfit = {error.path.name: error.problem for error in directory.damage()}
     if "records.jsonl" in unfit:
@@ -237,9 +245,10 @@ def _read(
         damping=damping,
         minibatch_loss=float(finite[-1]) if len(finite) else float("nan"),
         positions=positions,
-        studies=studies,
-        unseen=unseen,
-        **known,
+        studies=frozenset(known.chosen.get(path.name, ())),
+        unseen=path.name in known.unseen,
+        tuned=path.name in known.tuned,
+        **fields,
     )
     return run, complaints
 

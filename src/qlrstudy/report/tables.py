@@ -170,14 +170,20 @@ def search_spaces(found: Sequence[Group]) -> Table:
             f"runs of {'; '.join(silent)} do not say where they are tuned; they are "
             "from before that was stored"
         )
-    untuned = [g.title for g in found if g.runs[0].search == {}]
-    note = "; ".join(dict.fromkeys(untuned))
+    # These have no settings of their own to tune; a study may still tune their batch.
+    plain = [group for group in found if group.runs[0].search == {}]
+    tuned = {group.title for group in plain if any(run.tuned for run in group.runs)}
+    titles = dict.fromkeys(group.title for group in plain)
+    kinds = {
+        "Tuned in the batch alone": [title for title in titles if title in tuned],
+        "Not tuned": [title for title in titles if title not in tuned],
+    }
     return Table(
         "search-spaces",
         "Search spaces",
         ("algorithm", "hyperparameter", "space", "tasks"),
         tuple(rows),
-        f"Not tuned: {note}." if note else "",
+        " ".join(f"{kind}: {'; '.join(own)}." for kind, own in kinds.items() if own),
         tuple(missing) if spaces or silent else ("no tuned algorithm was run",),
     )
 
