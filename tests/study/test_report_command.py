@@ -14,6 +14,7 @@ from qlrstudy.report.contents import contents
 from qlrstudy.report.figures import save
 from qlrstudy.report.load import load
 from qlrstudy.report.page import html
+from qlrstudy.report.write import write
 from report_cases import small_study, write_run
 
 # Runs the command as a user would, then lists what it has loaded.
@@ -71,6 +72,28 @@ def test_figures_can_be_left_out(formats, kinds, store, tmp_path, capsys):
     assert command.main(given) == 0
     assert {path.suffix for path in tmp_path.glob("figures/*")} == kinds
     assert (tmp_path / "index.html").exists()
+
+
+def test_a_second_report_keeps_nothing_of_the_first_but_what_is_not_its_own(tmp_path):
+    stores, folder = (tmp_path / "1", tmp_path / "2"), tmp_path / "report"
+    write_run(stores[0], task="uci-protein")
+    write_run(stores[1])
+    drawn = folder / "figures" / "drawn.png"
+    drawn.parent.mkdir(parents=True)
+    drawn.touch()
+    own = [folder / "tables" / "notes.txt", folder / "photograph.png"]
+    write(stores[0], folder, "svg")
+    assert drawn.exists()  # before it there was no report
+    for path in own:
+        path.write_text("mine")
+    write(stores[1], folder, "none")
+    write(stores[1], tmp_path / "alone", "none")
+    names = {
+        path.relative_to(folder) for path in folder.rglob("*") if path.is_file()
+    } - {path.relative_to(folder) for path in own}
+    alone = tmp_path / "alone"
+    assert all(path.read_text() == "mine" for path in own)
+    assert names == {p.relative_to(alone) for p in alone.rglob("*") if p.is_file()}
 
 
 def test_the_last_lines_are_the_verdict_and_the_page(store, tmp_path, capsys):

@@ -226,7 +226,7 @@ def report(
 
     Args:
         store: the directory of all runs; only read.
-        output: where to write; what is there is replaced.
+        output: where to write; a report there is replaced.
         figures: none, as SVG, or as SVG, PDF and PNG, which take most of the time.
     """
     from qlrstudy.cli.report import report

@@ -11,6 +11,7 @@ from qlrstudy.report.ranking import Ranking
 from qlrstudy.report.tables import Table
 
 Formats = Literal["none", "svg", "all"]
+_KINDS = {"tables": (".md", ".tex", ".csv"), "figures": (".svg", ".pdf", ".png")}
 
 
 class Written(NamedTuple):
@@ -35,7 +36,7 @@ def write(
 
     Args:
         store: the directory of all runs; only read.
-        directory: where to write; made if need be, and what is there is replaced.
+        directory: where to write; made if need be, and a report there is replaced.
         formats: of the figures: none, SVG alone, or PDF and PNG too.
         watch: told what is being done, and how much of it.
         ready: told the page's path as soon as it can be opened.
@@ -45,6 +46,7 @@ def write(
     """
     found = contents(store, watch)
     try:
+        _clear(directory)
         page_path = _write_page(found, directory)
         ready(page_path)
         _write_tables(found, directory)
@@ -58,6 +60,16 @@ def write(
     return Written(
         page_path, tables, drawn, found.warnings, found.ranking, found.one_rate
     )
+
+
+def _clear(directory: Path) -> None:
+    """Take away the tables and figures of a former report, if there is one."""
+    if not (directory / "report.md").exists():
+        return
+    for folder, kinds in _KINDS.items():
+        for path in (directory / folder).glob("*"):
+            if path.suffix in kinds and path.is_file():
+                path.unlink()
 
 
 def _write_page(found: Contents, directory: Path) -> Path:
