@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from qlrstudy.spec import Record, StepReport
-from qlrstudy.store import archive, unpacking
+from qlrstudy.store import archive, studies, unpacking
 from qlrstudy.store.files import StoreError
 from qlrstudy.store.manifest import Manifest, Status
 from qlrstudy.store.runs import RunDirectory, read_runs, read_whole_runs
+from qlrstudy.store.studies import StudyEntry
 from qlrstudy.store.unpacking import unpack
 
 
@@ -103,6 +104,40 @@ def test_a_store_that_was_unpacked_is_packed_as_it_was(tmp_path):
     assert dict(zip(*first.values(), strict=True)) == dict(
         zip(*second.values(), strict=True)
     )
+
+
+def _listed(store: Path, *runs: str) -> Path:
+    """A store whose study has a run of each of some tasks, named for its task."""
+    path = studies.study_file(_store(store), "some", "paper")
+    entries = [
+        StudyEntry(run[0], "paper", "a", False, {}, {}, runs=[run]) for run in runs
+    ]
+    studies.enter(path, "some", "Some", entries)
+    return path
+
+
+def test_lists_of_one_study_are_merged(tmp_path):
+    book = _listed(tmp_path / "store", "a-mine", "b-mine")
+    _listed(tmp_path / "other", "b-theirs", "c-theirs")
+    archive.pack(tmp_path / "other", tmp_path / "other.parquet")
+    assert unpack(tmp_path / "other.parquet", tmp_path / "store") == 1
+    merged = studies.read_study(book)
+    assert merged is not None
+    runs = [run for entry in merged.entries for run in entry.runs]
+    assert runs == ["a-mine", "b-mine", "c-theirs"]
+    assert unpack(tmp_path / "other.parquet", tmp_path / "store") == 0
+
+
+def test_a_list_that_cannot_be_merged_leaves_the_store_as_it_was(tmp_path):
+    book = _listed(tmp_path / "store", "a-mine")
+    before = book.read_text()
+    rows = {
+        "path": ["new/manifest.json", "studies/some-paper.json"],
+        "text": ["{}", "no list"],
+    }
+    with pytest.raises(ValueError, match=r"FILE .*some-paper.json is damaged"):
+        _unpacked(tmp_path, **rows)
+    assert book.read_text() == before and not (tmp_path / "store" / "new").exists()
 
 
 @pytest.mark.parametrize(

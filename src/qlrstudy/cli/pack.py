@@ -19,5 +19,5 @@ def pack(store: Path, file: Path) -> int:
 def unpack(file: Path, store: Path) -> int:
     """Make the store."""
     new = unpacking.unpack(file, store)
-    console.tell(f"{new} new files in {store}")
+    console.tell(f"{new} files of {store} are new, or have more in them")
     return 0

@@ -10,11 +10,13 @@ import shutil
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qlrstudy.store import files, studies, tunings
+from qlrstudy.store.studies import StudyEntry
 
 MOST_BYTES = 2**30  # of text; a thousand runs have some ten million
 _BATCH = 64  # rows that are read at a time
@@ -31,30 +33,64 @@ def unpack(file: Path, store: Path) -> int:
     """Make a store of a file; what is there already stays as it is.
 
     All of it is checked, and then written beside its place, before any is moved there,
-    a whole run at a time.
+    a whole run at a time. Last of all, a study's list that was there gets the entries
+    that it lacks.
 
     Returns:
-        How many files are new.
+        How many files are new, or lists of a study longer.
 
     Raises:
         ValueError: the file is none of ours, or would write elsewhere.
-        StoreError: the store cannot be written.
+        StoreError: the store cannot be written, or a list in it cannot be read.
     """
     texts = _texts(file)
     _refuse_links(file, store, texts)
     new = {n: text for n, text in texts.items() if not os.path.lexists(store / n)}
+    lists = {n: texts[n] for n in texts if n not in new and _is_list(store, n)}
     with files.locked(store / ".unpack.lock"):
         for left in store.glob(".unpacking-*"):  # by a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         beside = store / f".unpacking-{uuid.uuid4().hex}"
         try:
-            for name, text in new.items():
+            for name, text in (new | lists).items():
                 with files.replacing(beside / name, durable=False) as stream:
                     stream.write(text.encode())
+            longer = [_addition(file, beside / n, store / n) for n in lists]
+            longer = [known for known in longer if known.entries]
             _move(beside, store, new)
+            for known in longer:
+                studies.enter(*known)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-    return len(new)
+    return len(new) + len(longer)
+
+
+class _Addition(NamedTuple):
+    """What a study's list lacks; see `studies.enter`."""
+
+    path: Path
+    name: str
+    title: str
+    entries: list[StudyEntry]
+
+
+def _is_list(store: Path, name: str) -> bool:
+    path = store / name
+    return name.startswith(f"{studies.FOLDER}/") and not path.is_symlink()
+
+
+def _addition(file: Path, source: Path, place: Path) -> _Addition:
+    """What another list of the same study has that is not in the store's."""
+    try:
+        new = studies.read_study(source)
+    except files.UnreadableError as error:
+        name = f"{studies.FOLDER}/{source.name}"
+        raise ValueError(f"FILE {file}: {name} {error.problem}") from error
+    known = studies.read_study(place)
+    assert new is not None and known is not None
+    have = {entry.key for entry in known.entries}
+    lacking = [entry for entry in new.entries if entry.key not in have]
+    return _Addition(place, known.name, known.title, lacking)
 
 
 def _move(beside: Path, store: Path, names: Iterable[str]) -> None:
