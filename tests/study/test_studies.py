@@ -144,3 +144,18 @@ def test_seconds_limit_runs_of_a_time_and_trials_of_others(name):
     timed = name == "runtime-validation"
     assert budgets == {Budget("seconds", 30.0) if timed else None}
     assert {search.budget for search in searches} == budgets
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "given", "count"),
+    [
+        ("runtime-steps", "paper", 50, 50),  # its own are 10
+        ("epoch-constrained", "paper", 3, 3),
+        ("epoch-constrained", "laptop", 50, 50),
+        ("epoch-constrained", "laptop", None, 5),
+        ("rosenbrock", "paper", 50, 1),  # all seeds would be the same run
+    ],
+)
+def test_repetitions_are_as_many_as_are_asked_for(name, scale, given, count):
+    study = selected_study(name, scale, Changes(repetitions=given))
+    assert {arm.repetitions for arm in study.arms} == {count}

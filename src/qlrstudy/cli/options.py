@@ -93,7 +93,7 @@ class Changes:
         tasks: only these.
         algorithms: only these.
         samples: settings tried by each tuning.
-        repetitions: of each setting, at most.
+        repetitions: of each setting; a path that is shown is run no more often.
         resource: what ASHA counts.
         seconds: the time of each run, where the study limits time; else of each trial.
         hyperparameters: tune, or take the paper's.

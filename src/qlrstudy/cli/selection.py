@@ -78,7 +78,9 @@ def _changed(arm: Arm, changes: Changes) -> Arm:
         settings = dataclasses.replace(settings, **own)
         if changes.hyperparameters == "paper":
             settings = Published()
-    count = min(arm.repetitions, changes.repetitions or arm.repetitions)
+    count = changes.repetitions or arm.repetitions
+    if arm.scale == "shown":  # from one start and without batches: seeds hardly differ
+        count = min(count, arm.repetitions)
     changed = dataclasses.replace(arm, settings=settings, repetitions=count)
     return changed if changes.seconds is None else _in_time(changed, changes.seconds)
 
