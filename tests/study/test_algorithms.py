@@ -104,6 +104,14 @@ def test_the_papers_hyperparameters_are_known_settings():
     assert known > 40
 
 
+@pytest.mark.parametrize("name", ["sgd-minimal", "sgd-full"])
+def test_an_empty_row_is_no_choice_of_the_papers(name):
+    task = TASKS["rosenbrock"]["paper"]
+    with pytest.raises(ValueError, match=f"no hyperparameters .*'{name}'$"):
+        paper.hyperparameters(task, ALGORITHMS[name])
+    assert paper.hyperparameters(task, ALGORITHMS["adam-untuned"]) == {}
+
+
 def test_the_papers_results_are_read_as_numbers():
     found = paper.result(TASKS["uci-energy"]["paper"], ALGORITHMS["adamqlr-tuned"])
     assert found["training_loss"] == 0.000333

@@ -85,7 +85,7 @@ def test_settings_come_from_the_paper_then_the_user(capsys, tmp_path):
         (["digits", "adam", "--batch-size", "0"], "batch_size.*at least 1.*0"),
         (["digits", "adam", "--epochs", "0"], "positive number of epochs"),
         (["digits", "adamqlr-tuned", "--set", "damping=0"], "Damping.*must lie in"),
-        (["digits", "adam", "--hyperparameters", "paper"], "the paper has none"),
+        (["digits", "adam", "--hyperparameters", "paper"], "paper has no hyper.*--set"),
         (["digits", "adam", "--hyperparameters", "gone.json"], "gone.json.*JSON"),
         (["uci-energy", "adam", "--data-dir", "/nowhere"], "/nowhere"),
         (["digits", "adam", "--store", "/proc/nowhere"], "--store"),

@@ -1,5 +1,7 @@
 """Studies are data: what they name is there, and they expand to the runs they say."""
 
+import dataclasses
+
 import pytest
 
 from qlrstudy.cli.options import Changes
@@ -159,3 +161,12 @@ def test_seconds_limit_runs_of_a_time_and_trials_of_others(name):
 def test_repetitions_are_as_many_as_are_asked_for(name, scale, given, count):
     study = selected_study(name, scale, Changes(repetitions=given))
     assert {arm.repetitions for arm in study.arms} == {count}
+
+
+def test_all_that_the_paper_has_no_settings_for_is_named():
+    changes = Changes(hyperparameters="paper")
+    lacking = "sgd-minimal on rosenbrock, sgd-full on rosenbrock, kfac on rosenbrock"
+    with pytest.raises(ValueError, match=f"{lacking}; .*--algorithms"):
+        selected_study("rosenbrock", "paper", changes)
+    some = dataclasses.replace(changes, algorithms=("adam", "adamqlr-tuned"))
+    assert len(selected_study("rosenbrock", "paper", some).arms) == 2

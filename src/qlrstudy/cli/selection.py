@@ -14,6 +14,7 @@ from qlrstudy.spec import Algorithm, Budget, Run, Task, Unit
 from qlrstudy.store.tunings import best_settings
 from qlrstudy.studies import STUDIES
 from qlrstudy.studies.definition import Arm, Published, Study
+from qlrstudy.studies.expand import known_settings
 from qlrstudy.studies.scales import Scale, at_scale
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.resolve import run_with
@@ -62,7 +63,23 @@ def selected_study(name: str, scale: Scale, changes: Changes) -> Study:
         for arm in study.arms
         if arm.task in tasks and arm.algorithm in algorithms
     )
+    _refuse_unpublished(arms)
     return dataclasses.replace(study, arms=arms)
+
+
+def _refuse_unpublished(arms: Sequence[Arm]) -> None:
+    """Name all arms at once that are to have the paper's settings, and cannot."""
+    lacking = []
+    for arm in arms:
+        try:
+            known_settings(arm)
+        except ValueError:
+            lacking.append(f"{arm.algorithm} on {arm.task}")
+    if lacking:
+        raise ValueError(
+            "--hyperparameters paper: the paper has no hyperparameters for "
+            f"{', '.join(lacking)}; leave these out with --tasks or --algorithms"
+        )
 
 
 def _subset(what: str, given: Sequence[str], known: list[str]) -> list[str]:
@@ -102,7 +119,12 @@ def _hyperparameters(
     """From the paper, a tuning or a file, then `--set`, then `--batch-size`."""
     chosen: dict[str, Any] = {}
     if settings.hyperparameters == "paper":
-        chosen |= paper.hyperparameters(task, algorithm)
+        try:
+            chosen |= paper.hyperparameters(task, algorithm)
+        except ValueError as error:
+            raise ValueError(
+                f"--hyperparameters paper: {error}; give values with --set in its place"
+            ) from None
     elif settings.hyperparameters == "best":
         chosen |= best_settings(store, task.name, algorithm.name, task.scale)
     elif settings.hyperparameters is not None:

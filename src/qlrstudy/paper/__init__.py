@@ -104,20 +104,24 @@ def hyperparameters(task: Titled, algorithm: Titled) -> dict[str, float]:
     """The paper's choice, by our names; those it left at a default are not in it.
 
     Raises:
-        ValueError: the paper has none for this task and algorithm.
+        ValueError: the paper has none for this task and algorithm, or a row without
+            a number for one that it tuned.
     """
-    title = TITLES.get(algorithm.name)
+    title = TITLES.get(algorithm.name, "")
     title = _OWN_TITLES.get((task.title, algorithm.name), title)
+    chosen: dict[str, float] = {}
     for row in table("hyperparameters"):
         if (row["dataset"], row["algorithm"]) == (task.title, title):
-            return {
+            chosen = {
                 ours: float(row[theirs]) * _FACTORS.get((task.title, ours), 1.0)
                 for theirs, ours in _SETTINGS.items()
                 if row[theirs]
             }
+            if chosen or title.endswith("(Untuned)"):  # which has nothing to choose
+                return chosen
     raise ValueError(
-        f"--hyperparameters paper: the paper has none for task {task.name!r} with "
-        f"algorithm {algorithm.name!r}; leave the option out, or give values with --set"
+        f"the paper has no hyperparameters for task {task.name!r} with algorithm "
+        f"{algorithm.name!r}"
     )
 
 
