@@ -15,6 +15,7 @@ from ray.tune.schedulers import ASHAScheduler
 from damage import MUTATIONS
 from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cli import options, progress
+from qlrstudy.cli.main import main
 from qlrstudy.cli.options import Cluster, Place
 from qlrstudy.cli.work import work
 from qlrstudy.cluster.jobs import Ending
@@ -23,6 +24,8 @@ from qlrstudy.spec import Budget, DataOptions
 from qlrstudy.store.files import NewerError, StoreError
 from qlrstudy.store.manifest import Status
 from qlrstudy.store.marks import mark
+from qlrstudy.studies.definition import Arm
+from qlrstudy.studies.expand import tuning_of
 from qlrstudy.tasks import TASKS
 from qlrstudy.training.provenance import data_identity
 from qlrstudy.tuning import space
@@ -362,3 +365,10 @@ def test_penn_treebank_is_tuned_in_a_range_of_its_own(algorithm):
     rates = [trial["learning_rate"] for trial in trials]
     assert 1e-4 <= min(rates) < 2e-4 and 50 < max(rates) <= 1e2
     assert space.trial_run(tuning, 7).settings["learning_rate"] == rates[7]
+
+
+def test_a_tuning_of_nothing_is_refused(tmp_path, capsys):
+    given = ["tune", "rosenbrock", "adamqlr", "--store", str(tmp_path)]
+    assert main(given) == 2
+    assert "nothing to tune: algorithm 'adamqlr'" in capsys.readouterr().err
+    assert tuning_of(Arm("rosenbrock", "adamqlr", Tuned())) is None

@@ -20,7 +20,7 @@ from qlrstudy.training.provenance import hyperparameters
 from qlrstudy.training.resolve import run_with
 from qlrstudy.tuning.rule import Tuned
 from qlrstudy.tuning.search import Search
-from qlrstudy.tuning.space import Tuning
+from qlrstudy.tuning.space import Tuning, has_choices
 
 
 class Point(NamedTuple):
@@ -78,7 +78,7 @@ def tuning_of(arm: Arm) -> Tuning | None:
     if not isinstance(how, Tuned):
         return None
     task, algorithm = task_of(arm, how.scale), ALGORITHMS[arm.algorithm]
-    if not (algorithm.search or task.batch_sizes or task.sequence_lengths):
+    if not has_choices(task, algorithm):
         return None
     budget: Budget = how.budget or arm.budget or task.budget
     return Tuning(task, algorithm, how, budget)

@@ -34,6 +34,19 @@ class Tuning:
     how: Tuned
     budget: Budget
 
+    def __post_init__(self) -> None:
+        if not has_choices(self.task, self.algorithm):
+            raise ValueError(
+                f"nothing to tune: algorithm {self.algorithm.name!r} has no settings "
+                f"to search, and task {self.task.name!r} no batch sizes; `qlrstudy "
+                "repeat` runs it as it is"
+            )
+
+
+def has_choices(task: Task, algorithm: Algorithm) -> bool:
+    """Whether there is anything to tune: settings, or the shape of a batch."""
+    return bool(algorithm.search or task.batch_sizes or task.sequence_lengths)
+
 
 def identity(tuning: Tuning, data: DataIdentity) -> TuningIdentity:
     """All that decides which trials there are, and how they are judged."""
