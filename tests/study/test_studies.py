@@ -1,6 +1,8 @@
 """Studies are data: what they name is there, and they expand to the runs they say."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
@@ -170,3 +172,14 @@ def test_all_that_the_paper_has_no_settings_for_is_named():
         selected_study("rosenbrock", "paper", changes)
     some = dataclasses.replace(changes, algorithms=("adam", "adamqlr-tuned"))
     assert len(selected_study("rosenbrock", "paper", some).arms) == 2
+
+
+def test_the_page_names_every_study():
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    named = set()
+    for row in rows:
+        first, *rest = re.findall("`([a-z-]+)`", row.split("|")[1])
+        family = first.partition("-")[0]
+        named |= {first} | {f"{family}{n}" if n[0] == "-" else n for n in rest}
+    assert named == set(STUDIES)
