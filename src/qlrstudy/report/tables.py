@@ -142,8 +142,9 @@ def hyperparameters(parts: Sequence[Section]) -> Table:
         "Chosen hyperparameters",
         ("task", "algorithm", "runs", *[name.replace("_", " ") for name in names]),
         tuple(rows),
-        "The setting with most runs, or of several the one with the lowest final "
-        "validation loss; in brackets the paper's choice, where it differs.",
+        "The setting that a study chose; without one, that with most runs, or of "
+        "several the one with the lowest final validation loss; in brackets the "
+        "paper's choice, where it differs.",
     )
 
 
