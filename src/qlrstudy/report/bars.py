@@ -28,9 +28,9 @@ from qlrstudy.report.profiles import (
 )
 from qlrstudy.report.statistics import last_finite
 
-_SAMPLES = 1000
-_INTERVAL = (2.5, 97.5)
-_LARGEST = math.log(100.0)
+SAMPLES = 1000
+INTERVAL = (2.5, 97.5)
+LARGEST = math.log(100.0)  # of a ratio's logarithm
 
 
 class Ratio(NamedTuple):
@@ -147,17 +147,17 @@ def mean_ratio(
     """
     generator = np.random.default_rng(0)
     values = np.zeros(len(pairs))
-    samples = np.zeros((_SAMPLES, len(pairs)))
+    samples = np.zeros((SAMPLES, len(pairs)))
     for place, pair in enumerate(pairs):
         for sign, own in zip((1, -1), pair, strict=True):
-            draws = generator.integers(len(own), size=(_SAMPLES, len(own)))
+            draws = generator.integers(len(own), size=(SAMPLES, len(own)))
             values[place] += sign * np.median(own)
             samples[:, place] += sign * np.median(own[draws], axis=1)
         if np.array_equal(*pair):  # the same runs, however they are drawn
             samples[:, place] = 0
-    values, samples = (np.clip(part, -_LARGEST, _LARGEST) for part in (values, samples))
+    values, samples = (np.clip(part, -LARGEST, LARGEST) for part in (values, samples))
     drawn = generator.integers(len(pairs), size=samples.shape)
     means = np.take_along_axis(samples, drawn, axis=1).mean(axis=1)
-    low, high = np.percentile(means, _INTERVAL)
+    low, high = np.percentile(means, INTERVAL)
     numbers = (values.mean(), low, high, np.median(values), values.max())
     return Ratio(len(pairs), *[math.exp(number) for number in numbers])

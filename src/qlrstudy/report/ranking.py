@@ -18,14 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from qlrstudy.report.bars import INTERVAL, LARGEST, SAMPLES, final_test_losses
 from qlrstudy.report.groups import Group, Section, shape_words
-from qlrstudy.report.profiles import LEAST_LOSS, TUNED, Cell
-from qlrstudy.report.statistics import last_finite
+from qlrstudy.report.profiles import TUNED, Cell
 
-_SAMPLES = 1000
-_INTERVAL = (2.5, 97.5)
 _NOISE = 0.05
-_LARGEST_RATIO = 100.0
 # A ratio of so much, or its inverse, has the strongest shade.
 _STRONGEST = 4.0
 
@@ -127,7 +124,7 @@ def ranking(sections: Sequence[Section], cells: Sequence[Cell]) -> Ranking | Non
     order = np.lexsort((centre, few)).tolist()
     first = order[0]
     level = _compared(means[:, None])[0][0, :, first]
-    low, high = np.nanpercentile(means, _INTERVAL, axis=0)
+    low, high = np.nanpercentile(means, INTERVAL, axis=0)
     ranks = []
     for place in order:
         scores = _scores(place, losses, ratios, tied)
@@ -178,12 +175,11 @@ def _losses(
     """
     generator = np.random.default_rng(0)
     losses = np.full((len(contests), len(names)), np.nan)
-    samples = np.full((_SAMPLES, *losses.shape), np.nan)
+    samples = np.full((SAMPLES, *losses.shape), np.nan)
     for place, contest in enumerate(contests):
         for name, group in contest.groups.items():
-            found = np.array([last_finite(run)["test_loss"] for run in group.runs])
-            own = np.log(np.maximum(found, LEAST_LOSS))
-            draws = generator.integers(len(own), size=(_SAMPLES, len(own)))
+            own = final_test_losses(group)
+            draws = generator.integers(len(own), size=(SAMPLES, len(own)))
             column = names.index(name)
             losses[place, column] = np.median(own)
             samples[:, place, column] = np.median(own[draws], axis=1)
@@ -195,7 +191,7 @@ def _mean_ratios(
 ) -> Float[np.ndarray, "samples algorithms"]:
     """Over contests drawn again, those in which an algorithm was run."""
     count = ratios.shape[1]
-    drawn = np.random.default_rng(1).integers(count, size=(_SAMPLES, count, 1))
+    drawn = np.random.default_rng(1).integers(count, size=(SAMPLES, count, 1))
     chosen = np.take_along_axis(_limited(ratios), drawn, axis=1)
     known = np.isfinite(chosen)
     runs = known.sum(axis=1)
@@ -235,5 +231,4 @@ def _scores(
 
 
 def _limited(ratios: np.ndarray) -> np.ndarray:
-    limit = math.log(_LARGEST_RATIO)
-    return np.clip(ratios, -limit, limit)
+    return np.clip(ratios, -LARGEST, LARGEST)
