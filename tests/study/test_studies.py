@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from qlrstudy import paper
+from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cli.options import Changes
 from qlrstudy.cli.selection import selected_study
 from qlrstudy.spec import Budget
@@ -183,3 +185,15 @@ def test_the_page_names_every_study():
         family = first.partition("-")[0]
         named |= {first} | {f"{family}{n}" if n[0] == "-" else n for n in rest}
     assert named == set(STUDIES)
+
+
+def test_runtime_steps_are_those_of_the_papers_rows_that_lasted():
+    arms = STUDIES["runtime-steps"].arms
+    assert len(arms) == 11
+    for arm in arms:
+        task, algorithm = TASKS[arm.task]["paper"], ALGORITHMS[arm.algorithm]
+        row = paper.result(task, algorithm, "runtime_constrained_validation")
+        assert arm.budget == Budget("steps", row["total_steps"])
+        assert row["total_time_s"] > 0.9 * paper.SECONDS[task.title]
+    lasted = {(arm.task, arm.algorithm) for arm in arms}
+    assert ("uci-energy", "adamqlr-untuned") not in lasted
