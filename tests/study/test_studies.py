@@ -25,7 +25,7 @@ SCALES = ("paper", "laptop", "smoke")
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", list(STUDIES))
-def test_every_cell_of_every_study_is_a_run(name, scale):
+def test_every_arm_of_every_study_is_a_run(name, scale):
     study = at_scale(STUDIES[name], scale)
     assert study.name == name
     for arm in study.arms:

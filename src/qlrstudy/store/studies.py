@@ -1,4 +1,4 @@
-"""Which runs belong to which cell and point of a study, for those who read them.
+"""Which runs belong to which arm and point of a study, for those who read them.
 
     STORE/studies/<name>-<scale>.json
 
@@ -22,7 +22,7 @@ _WAIT_SECONDS = 60.0
 
 
 class StudyEntry(msgspec.Struct, frozen=True):
-    """The repetitions of one point of a cell.
+    """The repetitions of one point of an arm.
 
     Attributes:
         task: by name, as `scale` and `algorithm`.
@@ -52,7 +52,7 @@ class StudyEntry(msgspec.Struct, frozen=True):
 
 
 class StudyRuns(msgspec.Struct, frozen=True):
-    """A study's name and title, and its runs by cell and point."""
+    """A study's name and title, and its runs by arm and point."""
 
     name: str
     title: str

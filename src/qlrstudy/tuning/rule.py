@@ -19,8 +19,8 @@ class Tuned:
         resource: what ASHA counts: training seconds, as in the paper, or epochs (for a
             budget in steps: steps), which do not depend on the machine.
         seconds: the most that a trial may train.
-        budget: of a trial, where it is not that of the cell.
-        scale: of the task, where it is not that of the cell.
+        budget: of a trial, where it is not that of the arm.
+        scale: of the task, where it is not that of the arm.
         seed: of the settings and of each trial.
     """
 
