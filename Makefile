@@ -7,10 +7,11 @@ help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 SCRIPTS := $(wildcard src/qlrstudy/report/assets/*.js)
+# Python compiles what is imported, when it is; all of it takes pip two minutes.
 # What is in a lock installs by its checksum or not at all; see .ci/lock, and why not torch.
 PIP := $(BIN)/python -m pip
-LOCKED = $(PIP) install --quiet --require-hashes --no-deps --only-binary :all: --requirement
-TORCH = $(PIP) install --quiet --constraint constraints.txt torch
+LOCKED = $(PIP) install --quiet --no-compile --require-hashes --no-deps --only-binary :all: --requirement
+TORCH = $(PIP) install --quiet --no-compile --constraint constraints.txt torch
 ITSELF = $(PIP) install --quiet --no-deps --no-build-isolation --editable . && $(PIP) check
 
 .venv/installed: pyproject.toml constraints.txt requirements.lock
