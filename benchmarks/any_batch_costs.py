@@ -3,9 +3,10 @@
     python benchmarks/any_batch_costs.py [STORE] [--unseen] [--tasks TASK ...]
 
 A run's seconds are those of the wall, to which other work on the machine adds. Here all
-methods of a cell take turns at some hundred steps, one thread each, and the least CPU
-time of each counts. With a store, prints the areas under the performance profiles with
-these costs too, for the steps that its runs took to the target.
+methods of a cell take turns at some hundred steps of their runs, one thread each, and
+the least CPU time of each stretch counts. With a store, prints the areas under the
+performance profiles with these costs too, for the steps that its runs took to the
+target.
 """
 
 import argparse
@@ -40,30 +41,47 @@ METHODS = (
     "momo-adam",
     "muon",
 )
-ROUNDS, ROUND_SECONDS = 7, 0.05
+ROUNDS, ROUND_SECONDS, FEW = 12, 0.05, 16
 Key = tuple[str, int, float]  # task, batch size, steps
 
 
 class Turn:
-    """A run under way, and the least CPU time of a step so far."""
+    """A run under way, and the least CPU time of each of its stretches so far.
+
+    A method's steps may cost less late in a run than early, as AdamQLR's do, so that a
+    run's own steps are timed, from its first on and from there again.
+    """
 
     def __init__(self, run: Run, train: Any) -> None:
         self.loop = loops.loop(run, train)
+        self.steps, self.count = int(run.budget.amount), FEW
+        self.begin()
+        self.take()
+        self.take()  # the first steps may cost more
+        most = min(self.steps, loops.CAPACITY)
+        count = min(int(ROUND_SECONDS / self.least[FEW]), most) // FEW * FEW
+        self.count = max(FEW, count)
+        self.begin()
+
+    @property
+    def cost(self) -> float:
+        """Mean CPU seconds of a step."""
+        return sum(self.least.values()) / len(self.least)
+
+    def begin(self) -> None:
         self.carry = self.loop.prepare(self.loop.init())
-        self.step, self.count, self.least = 0, 16, math.inf
-        self.take()
-        self.least = math.inf  # the first steps may cost more
-        self.take()
-        count = max(16, min(int(ROUND_SECONDS / self.least), loops.CAPACITY))
-        self.count = count // 16 * 16
+        self.step, self.least = 0, dict[int, float]()
 
     def take(self) -> None:
-        """Some more steps."""
-        stop = self.step + self.count
+        """Some more steps, or the first ones again where the run ends."""
+        if self.step + self.count > self.steps:
+            self.carry, self.step = self.loop.prepare(self.loop.init()), 0
+        start, stop = self.step, self.step + self.count
         begin = time.process_time()
-        self.carry, _ = self.loop.advance(self.carry, self.step, stop)
-        seconds = time.process_time() - begin
-        self.step, self.least = stop, min(self.least, seconds / self.count)
+        self.carry, _ = self.loop.advance(self.carry, start, stop)
+        seconds = (time.process_time() - begin) / self.count
+        self.least[start] = min(self.least.get(start, math.inf), seconds)
+        self.step = stop
 
 
 def measured(options: argparse.Namespace) -> Iterator[tuple[Key, Mapping[str, float]]]:
@@ -83,7 +101,7 @@ def measured(options: argparse.Namespace) -> Iterator[tuple[Key, Mapping[str, fl
         for _ in range(ROUNDS):
             for turn in turns.values():
                 turn.take()
-        yield key, {name: turn.least for name, turn in turns.items()}
+        yield key, {name: turn.cost for name, turn in turns.items()}
 
 
 def areas(store: Path, costs: Mapping[Key, Mapping[str, float]]) -> dict[str, float]:
