@@ -1,9 +1,11 @@
 """Models as torch users have them: modes, compilers, kernels, outputs of all kinds."""
 
+import random
 import shutil
 import types
 import warnings
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -62,6 +64,34 @@ def test_one_step_sees_one_dropout_mask_and_the_next_another(curvature):
     optimiser.step(Objective(model, Categorical(), x, y))
     assert not seen[0].equal(first[0])
     assert not state.equal(torch.get_rng_state())
+
+
+class DroppedLayers(nn.Module):
+    def __init__(self, draw):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers, self.last = nn.ModuleList(), nn.Linear(4, 3)
+        self.layers.extend(nn.Linear(4, 4) for _ in range(8))
+        self.draw, self.kept = draw, []
+
+    def forward(self, x):
+        kept = [self.draw() < 0.5 for _ in self.layers]
+        self.kept.append(kept)
+        for keep, layer in zip(kept, self.layers, strict=True):
+            x = x + layer(x).tanh() if keep else x
+        return self.last(x)
+
+
+@pytest.mark.parametrize("draw", [random.random, numpy.random.rand])
+def test_layers_dropped_by_python_or_numpy_are_the_same_in_one_step(draw):
+    model, (x, y) = DroppedLayers(draw), batch()
+    optimiser = AdamQLR(model.parameters())
+    optimiser.step(Objective(model, Categorical(), x, y))
+    first, *others = model.kept
+    assert others == [first] * len(others) != []
+    model.kept.clear()
+    optimiser.step(Objective(model, Categorical(), x, y))
+    assert model.kept[0] != first
 
 
 @each_curvature

@@ -9,8 +9,10 @@ else it saw, inputs and parameters, is not copied: tensors count their changes.
 # The operations on lists of tensors have no public names; torch.optim uses these.
 
 import contextlib
+import random
+import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -60,16 +62,16 @@ class Start:
         self.devices = sorted(
             [d for d in devices if d.type not in ("cpu", "meta")], key=str
         )
-        self.random = _random_states(self.devices)
+        self.random = _RandomStates.now(self.devices)
         self.buffers = _buffers(modules)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         """Start from here for a while, then leave all as it was found."""
-        random, buffers = _random_states(self.devices), _as_they_are(self.buffers)
+        found, buffers = _RandomStates.now(self.devices), _as_they_are(self.buffers)
         modes = _modes([module for module, _ in self._modes])
         try:
-            _set_random_states(self.devices, self.random)
+            self.random.set(self.devices)
             _set_buffers(self.buffers)
             _set_modes(self._modes)
             with contextlib.ExitStack() as stack:
@@ -79,7 +81,7 @@ class Start:
                         stack.enter_context(cast)
                 yield
         finally:
-            _set_random_states(self.devices, random)
+            found.set(self.devices)
             _set_buffers(buffers)
             _set_modes(modes)
 
@@ -200,15 +202,36 @@ def _set_buffers(buffers: list[_Buffer]) -> None:
             setattr(module, name, buffer)
 
 
-def _random_states(devices: list[torch.device]) -> list[Tensor]:
-    states = [torch.get_device_module(d).get_rng_state(d) for d in devices]
-    return [torch.get_rng_state(), *states]
+class _RandomStates(NamedTuple):
+    """Of torch, Python and NumPy: layers are dropped by any of them.
 
+    Attributes:
+        tensors: of torch, on the CPU and on other devices.
+        python: of its module `random`.
+        numpy: of `numpy.random`; `None` where nobody has imported it.
+    """
 
-def _set_random_states(devices: list[torch.device], states: list[Tensor]) -> None:
-    torch.set_rng_state(states[0])
-    for device, state in zip(devices, states[1:], strict=True):
-        torch.get_device_module(device).set_rng_state(state, device)
+    tensors: list[Tensor]
+    python: Any
+    numpy: Any
+
+    @classmethod
+    def now(cls, devices: list[torch.device]) -> "_RandomStates":
+        states = [torch.get_device_module(d).get_rng_state(d) for d in devices]
+        numpy = sys.modules.get("numpy.random")
+        return cls(
+            [torch.get_rng_state(), *states],
+            random.getstate(),
+            None if numpy is None else numpy.get_state(),
+        )
+
+    def set(self, devices: list[torch.device]) -> None:
+        torch.set_rng_state(self.tensors[0])
+        for device, state in zip(devices, self.tensors[1:], strict=True):
+            torch.get_device_module(device).set_rng_state(state, device)
+        random.setstate(self.python)
+        if self.numpy is not None:
+            sys.modules["numpy.random"].set_state(self.numpy)
 
 
 @contextlib.contextmanager
