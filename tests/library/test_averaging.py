@@ -106,6 +106,18 @@ def test_eval_shows_the_mean_and_train_what_is_trained():
     assert same(contents(model), trained)
 
 
+def test_the_mean_goes_on_to_what_is_frozen_along_the_way():
+    model, objective = problem()
+    optimiser, iterates = AdamQLR(model.parameters()), []
+    for number in range(12):
+        model[0].weight.requires_grad_(number < 4)
+        optimiser.step(objective)
+        iterates.append(model[0].weight.detach().numpy().copy())
+    with optimiser.averaged():
+        expected = weighted_mean(iterates, 8.0)
+        np.testing.assert_allclose(model[0].weight.detach(), expected, atol=1e-6)
+
+
 def test_inside_of_eval_the_mean_stays_in_place():
     """`averaged()` within an evaluation that `eval()` began does not end that."""
     model, objective = problem()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from adamqlr.rules import Scalar
 from adamqlr.torch.scalars import like
+from adamqlr.torch.sharding import local
 
 States = dict[Tensor, dict[str, Any]]
 
@@ -24,7 +25,30 @@ def update(states: list[dict[str, Any]], params: list[Tensor], weight: Scalar) -
             # Means of half-precision parameters would not feel a small weight.
             wide = torch.promote_types(param.dtype, torch.float32)
             state["average"] = param.detach().to(wide, copy=True)
-    averages = [state["average"] for state in states]
+    _approach([state["average"] for state in states], params, weight)
+
+
+@torch.no_grad()
+def update_others(states: States, moved: list[Tensor], weight: Scalar) -> None:
+    """The same for parameters that a step has left alone: they are iterates as well.
+
+    The average of a layer that is frozen along the way would else stay a mean of what
+    the others have not been trained with for long.
+    """
+    if len(states) == len(moved):  # As nearly always.
+        return
+    known = {id(param) for param in moved}
+    others = [
+        (local(state["average"]), local(param))
+        for param, state in states.items()
+        if id(param) not in known and "average" in state
+    ]
+    if others:
+        averages, params = map(list, zip(*others, strict=True))
+        _approach(averages, params, weight)
+
+
+def _approach(averages: list[Tensor], params: list[Tensor], weight: Scalar) -> None:
     weights = like(weight, averages)
     for average, param, share in zip(averages, params, weights, strict=True):
         average.lerp_(param.to(average.dtype), share)

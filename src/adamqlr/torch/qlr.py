@@ -399,6 +399,7 @@ class QLR(torch.optim.Optimizer):
             states = [bundle.state for bundle in bundles.members]
             averaging.update(states, weights, weight)
             self._left = noted(bundles.params[0])
+            averaging.update_others(self.state, bundles.params, weight)
         bundles.publish()
 
     def _taken(
