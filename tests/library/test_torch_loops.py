@@ -236,6 +236,32 @@ def test_layers_thawed_and_added_along_the_way():
     assert losses == sorted(losses, reverse=True)
 
 
+class OfADict(nn.Module):
+    """Takes its inputs out of a dict, where it puts what it makes of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = network()
+
+    def forward(self, batch):
+        batch["x"] = self.net[1](self.net[0](batch["x"]))
+        return self.net[2](batch.pop("x"))
+
+
+def test_a_model_may_change_the_mapping_that_it_is_given():
+    model, criterion = OfADict(), nn.CrossEntropyLoss()
+    optimiser = watched(model, criterion)
+
+    def step(_):
+        optimiser.zero_grad()
+        criterion(model({"x": X}), Y).backward()
+        optimiser.step()
+
+    objective = lambda other, _: Objective(other, Categorical(), X, Y)
+    assert_steps_of_objectives(model, optimiser, step, network, objective)
+    AdamQLR(model.parameters()).step(Objective(model, Categorical(), ({"x": X},), Y))
+
+
 # Refusals.
 
 

@@ -107,15 +107,15 @@ class Objective:
 
         With a penalty, a pair of both.
         """
-        match self.inputs:
+        match inputs := as_they_are(self.inputs):
             case Arguments(args, named):
                 returned = model(*args, **named)
             case Mapping():
-                returned = model(**self.inputs)
+                returned = model(**inputs)
             case tuple() | list():
-                returned = model(*self.inputs)
+                returned = model(*inputs)
             case _:
-                returned = model(self.inputs)
+                returned = model(inputs)
         outputs = picked(self.outputs, returned)
         if self.penalty is None:
             return outputs
@@ -230,6 +230,15 @@ def without_autocast(kind: str) -> contextlib.AbstractContextManager[Any]:
     if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return contextlib.nullcontext()  # Which takes a tenth of the time.
     return torch.autocast(kind, enabled=False)
+
+
+def as_they_are(inputs: Any) -> Any:
+    """The same tensors in lists and mappings of their own, which a model may change."""
+    return inputs if isinstance(inputs, Tensor) else tree_map(_itself, inputs)
+
+
+def _itself(leaf: Any) -> Any:
+    return leaf
 
 
 def at_least_something(total: Scalar) -> Scalar:

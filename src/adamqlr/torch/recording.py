@@ -36,6 +36,7 @@ from adamqlr.torch.objective import (
     Arguments,
     Objective,
     Pick,
+    as_they_are,
     at_least_something,
     picked,
 )
@@ -75,7 +76,7 @@ class Recorder:
         self._trained = trained
         self._recording = True
         self._group: torch.distributed.ProcessGroup | None = None
-        self._starts: list[Start] = []
+        self._starts: list[tuple[Arguments, Start]] = []
         self._numbers = itertools.count()
         self._passes: weakref.WeakSet[Pass] = weakref.WeakSet()
         self._backward: int | None = None
@@ -152,7 +153,8 @@ class Recorder:
         self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         if self._listens():
-            self._starts.append(Start(module, inputs=(args, named)))
+            inputs = Arguments(*as_they_are((args, named)))
+            self._starts.append((inputs, Start(module, inputs=inputs)))
 
     def _after(
         self,
@@ -163,7 +165,7 @@ class Recorder:
     ) -> None:
         if not self._listens() or not self._starts:
             return
-        start = self._starts.pop()
+        inputs, start = self._starts.pop()
         if returned is None:  # The pass ended with an error.
             return
         outputs = self._picked(returned)
@@ -180,7 +182,7 @@ class Recorder:
             self._group = wrapper.process_group
         made = Pass(
             next(self._numbers),
-            Arguments(args, named),
+            inputs,
             start,
             outputs.detach(),
             outputs._version,
