@@ -235,8 +235,9 @@ def test_a_step_waits_for_the_device_once(make, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "tolist", count)
     # Of a CPU any number may be read at any time.
     monkeypatch.setattr("adamqlr.torch.scalars.is_at_hand", lambda device: False)
-    for _ in range(10):
+    for number in range(10):
         waits.clear()
         with Watch():
             step()
-        assert waits == ["tolist"]
+        # The first asks besides whether the model answers the same when called again.
+        assert waits[number == 0 :] == ["tolist"]

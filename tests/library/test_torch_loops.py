@@ -265,6 +265,29 @@ def test_a_model_may_change_the_mapping_that_it_is_given():
 # Refusals.
 
 
+class Remembering(nn.Module):
+    """Begins with the state that the last batch has left."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.cell, self.last = nn.GRUCell(4, 8), nn.Linear(8, 3)
+        self.state = None
+
+    def forward(self, x):
+        self.state = self.cell(x, self.state)
+        return self.last(self.state)
+
+
+def test_a_model_that_keeps_its_state_to_itself_is_refused():
+    model, criterion = Remembering().double(), nn.CrossEntropyLoss()
+    optimiser = watched(model, criterion)
+    criterion(model(X), Y).backward()
+    with pytest.raises(RuntimeError, match="Remembering answers otherwise"):
+        optimiser.step()
+    assert optimiser.info is None
+
+
 def test_a_step_of_another_optimiser_in_between_is_refused_and_after_it_is_not():
     model, criterion = network(), nn.CrossEntropyLoss()
     optimiser = AdamQLR(model[0].parameters()).watch(model, criterion)

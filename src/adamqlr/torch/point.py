@@ -41,6 +41,10 @@ from adamqlr.torch.sharding import drop_gathered, is_sharded, local, sharing_gro
 
 Part = Objective | Closure
 
+# How far outputs may be from those of the same evaluation, over the largest: a GPU that
+# tries algorithms, in a type of ten bits, need not choose the same one again.
+_SAME_OUTPUTS = 1e-3
+
 
 class Point:
     r"""An objective at the parameters $\theta$ at which a step takes its gradient.
@@ -190,16 +194,42 @@ class Point:
         """
         if not any(start.has_other_params() for start in self.starts):
             return
+        if not self._outputs_again():
+            raise RuntimeError(
+                "the parameters are not those of the forward pass any more, by "
+                "the step of another optimiser or torch.func.functional_call: "
+                "call this step() first, with all parameters of the model in one "
+                "optimiser, as groups, if both are to measure their steps"
+            )
+
+    def refuse_unrepeatable(self) -> None:
+        """Refuse a model that answers otherwise when it is called once more.
+
+        A look would take that for the doing of the step.
+        """
+        if not self._outputs_again():
+            model = self.parts[0].model
+            name = "the closure" if model is None else type(model).__name__
+            raise RuntimeError(
+                f"{name} answers otherwise when it is called once more with the same "
+                "parameters, inputs, buffers and seeds, so that no step can be "
+                "measured. What it keeps from one call to the next, a hidden state in "
+                "an attribute say, must be an input or a registered buffer; what it "
+                "draws, by a generator of its own or from a data loader, must be drawn "
+                "before"
+            )
+
+    @torch.no_grad()
+    def _outputs_again(self) -> bool:
+        """Whether another evaluation has the outputs of the first, near enough."""
         here, then = tree_leaves(self._replayed(self.parts)), tree_leaves(self.outputs)
+        self.drop_gathered()
+        unlike = []
         for z, before in zip(here, then, strict=True):
-            near = torch.finfo(before.dtype).eps ** 0.5 * before.abs().max()
-            if bool((z - before).abs().max() > near):
-                raise RuntimeError(
-                    "the parameters are not those of the forward pass any more, by "
-                    "the step of another optimiser or torch.func.functional_call: "
-                    "call this step() first, with all parameters of the model in one "
-                    "optimiser, as groups, if both are to measure their steps"
-                )
+            near = max(torch.finfo(before.dtype).eps ** 0.5, _SAME_OUTPUTS)
+            far = (z - before).abs().max() > near * before.abs().max()
+            unlike.append(far.to(self.home))
+        return not bool(torch.stack(unlike).any())
 
     def restore_buffers(self, unless: Truth) -> None:
         """Take back what the gradient's evaluation left in the model's buffers."""

@@ -497,11 +497,14 @@ class QLR(torch.optim.Optimizer):
         model = point.parts[0].model
         if model is None:
             refuse_other_shares(None, point.params, whole=False)
+            if not self.state:
+                point.refuse_unrepeatable()
         elif model not in self._models:
             whole = self.direction not in ELEMENTWISE
             refuse_other_shares(bare(model), point.params, whole)
             trained = self._trained()
             refuse_unlike_processes(bare(model), trained, point.group, point.home)
+            point.refuse_unrepeatable()
             self._models.add(model)
 
     def _is_asked_for_states(self) -> bool:
