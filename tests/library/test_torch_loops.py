@@ -262,7 +262,37 @@ def test_a_model_may_change_the_mapping_that_it_is_given():
     AdamQLR(model.parameters()).step(Objective(model, Categorical(), ({"x": X},), Y))
 
 
+def test_a_batch_dropped_by_gradients_of_zero_is_forgotten():
+    model, criterion = network(), nn.CrossEntropyLoss()
+    optimiser = watched(model, criterion)
+
+    def step(_):
+        criterion(model(10 * X), Y).backward()  # thrown away
+        model.zero_grad(set_to_none=False)
+        criterion(model(X), Y).backward()
+        optimiser.step()
+        model.zero_grad(set_to_none=False)
+
+    objective = lambda other, _: Objective(other, Categorical(), X, Y)
+    assert_steps_of_objectives(model, optimiser, step, network, objective)
+
+
 # Refusals.
+
+
+@pytest.mark.parametrize("norm, kept", [(0.01, False), (1e9, True)])
+def test_gradients_clipped_between_micro_batches_are_refused(norm, kept):
+    model, criterion = network(), nn.CrossEntropyLoss()
+    optimiser = watched(model, criterion)
+    for x, y in zip(X.split(8), Y.split(8), strict=True):
+        criterion(model(x), y).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), norm)
+    if kept:
+        optimiser.step()
+        return
+    with pytest.raises(RuntimeError, match=r"changed between two backward\(\)"):
+        optimiser.step()
+    assert optimiser.info is None
 
 
 class Remembering(nn.Module):

@@ -107,6 +107,7 @@ class Recorder:
         self._wrong: Exception | None = None
         self._left: Scalar | None = None
         self._norms: Tensor | None = None
+        self._counts: list[tuple[int, int]] | None = None
 
     def point(self, params: list[Tensor]) -> tuple[Point, Taken]:
         """Where the loop took its gradients, and what is known of these.
@@ -274,6 +275,8 @@ class Recorder:
         grads = self._grads()
         if not grads:  # If there were any for passes before, the loop dropped them.
             self.forget()
+        elif self._counts is not None and self._counts != _versions(grads):
+            self._notice_change(grads)
         if self._left is None:
             self._left = norms(grads).sum() if grads else 0.0
         known, wrong, versions = len(self._reached), self._wrong, _versions(grads)
@@ -283,13 +286,31 @@ class Recorder:
             """Keep the length of the gradient, before the loop clips it."""
             now = self._grads()
             # Shares do not count: fully_shard writes to what they hold.
-            if any(map(is_sharded, now)) or _versions(now) != versions:
+            shared = any(map(is_sharded, now))
+            if shared or _versions(now) != versions:
                 self._norms = norms(now)
+                self._counts = None if shared else _versions(now)
             else:  # Only torch.autograd.grad, by the inputs say, changes none.
                 del self._reached[known:]
                 self._wrong = wrong
 
         at_the_end_of_backward(measure)
+
+    def _notice_change(self, grads: list[Tensor]) -> None:
+        """Between two calls of `backward()`, somebody wrote to the gradients.
+
+        If they are zero now, it is another batch that begins. Otherwise what was added
+        up is no longer the gradient of the passes that are known.
+        """
+        now = norms(grads)
+        if not bool(now.any()):
+            self.forget()
+        elif self._norms is None or not torch.allclose(now, self._norms, rtol=1e-5):
+            self._wrong = RuntimeError(
+                "the gradients were changed between two backward() of one step, "
+                "clipped say, so that they are not those of the accumulated loss: do "
+                "that once, after the last backward() and before step()"
+            )
 
     def _grads(self) -> list[Tensor]:
         return [param.grad for param in self._trained() if param.grad is not None]
