@@ -280,6 +280,36 @@ def test_a_batch_dropped_by_gradients_of_zero_is_forgotten():
 # Refusals.
 
 
+@pytest.mark.parametrize("kind", ["watched", "objective"])
+def test_parameters_whose_doing_no_look_would_see_are_refused(kind):
+    encoder, decoder = network()[:2], network()[2]
+    params = [*encoder.parameters(), *decoder.parameters()]
+    optimiser = AdamQLR(params)
+    if kind == "watched":
+        optimiser.watch(decoder, Categorical())
+    before = [param.detach().clone() for param in params]
+    with pytest.raises(ValueError, match="2 of 4 parameters.* none of Linear's"):
+        if kind == "objective":
+            optimiser.step(Objective(decoder, Categorical(), encoder(X), Y))
+        else:
+            functional.cross_entropy(decoder(encoder(X)), Y).backward()
+            optimiser.step()
+    assert all(a.equal(b) for a, b in zip(params, before, strict=True))
+
+
+def test_parameters_of_a_loss_are_refused_when_they_join():
+    """A temperature that is learnt, outside of the model."""
+    model, warmth = network(), nn.Parameter(torch.zeros(()).double())
+    optimiser = watched(model, Categorical())
+    functional.cross_entropy(model(X) * warmth.exp(), Y).backward()
+    optimiser.step()
+    optimiser.add_param_group({"params": [warmth]})
+    optimiser.zero_grad()
+    functional.cross_entropy(model(X) * warmth.exp(), Y).backward()
+    with pytest.raises(ValueError, match="1 of 5 parameters"):
+        optimiser.step()
+
+
 @pytest.mark.parametrize("norm, kept", [(0.01, False), (1e9, True)])
 def test_gradients_clipped_between_micro_batches_are_refused(norm, kept):
     model, criterion = network(), nn.CrossEntropyLoss()

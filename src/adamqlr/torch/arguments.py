@@ -110,6 +110,26 @@ def refuse_nothing_to_train(name: str, params: list[Tensor]) -> None:
         )
 
 
+def refuse_parameters_elsewhere(model: nn.Module, params: list[Tensor]) -> None:
+    """Refuse to train what a look at the model's outputs cannot see.
+
+    Args:
+        model: whose outputs the loss takes.
+        params: those of the optimiser that have a gradient.
+    """
+    own = {id(param) for param in model.parameters()}
+    others = [param for param in params if id(param) not in own]
+    if others:
+        raise ValueError(
+            f"{len(others)} of {len(params)} parameters that the loss trains, the "
+            f"first of shape {tuple(others[0].shape)}, are none of "
+            f"{type(model).__name__}'s, so that a look along the step would not see "
+            "them move: watch, or give Objective, one module that has all of them "
+            "(nn.Sequential(encoder, decoder) say) and call that; or leave these to "
+            "another optimiser, whose step() comes after this one"
+        )
+
+
 def checked_closure(
     closure: Objective | Accumulated | Callable[[], Tensor] | None,
 ) -> Objective | Accumulated | Closure:

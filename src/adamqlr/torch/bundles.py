@@ -11,6 +11,7 @@ it: a view of what is remembered of all that are joined.
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -193,12 +194,15 @@ class Bundles:
         self, params: list[Tensor], groups: list[Group], states: list[State]
     ) -> bool:
         """Whether they are of these parameters, and still hold their states."""
-        same = lambda xs, ys: len(xs) == len(ys) and all(map(_is, xs, ys))
         return (
-            same(params, self.params)
-            and same(groups, self._groups)
+            self.hold(params)
+            and _same(groups, self._groups)
             and all(b.is_current([states[i] for i in b.places]) for b in self.members)
         )
+
+    def hold(self, params: list[Tensor]) -> bool:
+        """Whether they are of these parameters."""
+        return _same(params, self.params)
 
     def joined(self, tensors: list[Tensor]) -> list[Tensor]:
         """Tensors like the parameters as one for each bundle."""
@@ -248,5 +252,5 @@ class Bundles:
             bundle.publish()
 
 
-def _is(a: Any, b: Any) -> bool:
-    return a is b
+def _same(these: list[Any], those: list[Any]) -> bool:
+    return len(these) == len(those) and all(map(operator.is_, these, those))

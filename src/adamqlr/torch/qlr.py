@@ -33,6 +33,7 @@ from adamqlr.torch.arguments import (
     noted,
     refuse_learning_rate,
     refuse_nothing_to_train,
+    refuse_parameters_elsewhere,
     refuse_peak_rate,
     refuse_scaled_gradients,
     refuse_step_from_average,
@@ -398,8 +399,8 @@ class QLR(torch.optim.Optimizer):
             weight = method.averaging_weight(self.rule.average, learnt, info)
             states = [bundle.state for bundle in bundles.members]
             averaging.update(states, weights, weight)
-            self._left = noted(bundles.params[0])
             averaging.update_others(self.state, bundles.params, weight)
+            self._left = noted(bundles.params[0])
         bundles.publish()
 
     def _taken(
@@ -494,12 +495,16 @@ class QLR(torch.optim.Optimizer):
 
     def _meet(self, point: Point) -> None:
         """Refuse a model, when it is first seen, that a step would get wrong."""
-        model = point.parts[0].model
+        model, known = point.parts[0].model, self._bundles
         if model is None:
             refuse_other_shares(None, point.params, whole=False)
             if not self.state:
                 point.refuse_unrepeatable()
-        elif model not in self._models:
+            return
+        new = model not in self._models
+        if new or known is None or not known.hold(point.params):
+            refuse_parameters_elsewhere(bare(model), point.params)
+        if new:
             whole = self.direction not in ELEMENTWISE
             refuse_other_shares(bare(model), point.params, whole)
             trained = self._trained()
