@@ -236,6 +236,21 @@ def test_layers_thawed_and_added_along_the_way():
     assert losses == sorted(losses, reverse=True)
 
 
+def test_a_term_of_weight_zero_counts_nothing():
+    """As that of unlabelled data, whose weight grows in the course of training."""
+    model, criterion = network(), nn.CrossEntropyLoss()
+    optimiser = watched(model, criterion)
+
+    def step(_):
+        optimiser.zero_grad()
+        loss = criterion(model(X[:8]), Y[:8])
+        (loss + 0.0 * criterion(model(X[8:]), Y[8:])).backward()
+        optimiser.step()
+
+    objective = lambda other, _: Objective(other, Categorical(), X[:8], Y[:8])
+    assert_steps_of_objectives(model, optimiser, step, network, objective)
+
+
 class OfADict(nn.Module):
     """Takes its inputs out of a dict, where it puts what it makes of them."""
 

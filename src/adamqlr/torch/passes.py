@@ -85,6 +85,8 @@ class Reached(NamedTuple):
         losses: of its examples.
         agreement: see `taken.Doubts`.
         number: of the pass.
+        factor: what the loop has multiplied its loss by; zero, as a weight that grows
+            in the course of training begins, lets it count nothing.
     """
 
     objective: Objective
@@ -93,6 +95,7 @@ class Reached(NamedTuple):
     losses: Tensor
     agreement: Scalar
     number: int
+    factor: Scalar
 
 
 def when_a_gradient_comes(outputs: Tensor, receive: Callable[[Tensor], None]) -> None:

@@ -132,9 +132,14 @@ class Recorder:
             )
         # As the loop made them: `backward()` comes to the last one first.
         reached = sorted(reached, key=lambda made: made.number)
-        parts, starts, outputs, losses, agreements, _ = map(
+        parts, starts, outputs, losses, agreements, _, factors = map(
             list, zip(*reached, strict=True)
         )
+        # If none counts anything, all are alike in that.
+        some = sum(map(abs, factors))
+        for number, (factor, z) in enumerate(zip(factors, outputs, strict=True)):
+            factor = where(some == 0, 1.0, factor)
+            parts[number] = parts[number].scaled(factor, z.device)
         for start in starts:
             start.refuse_changed_inputs()
         point = Point(parts, params, starts, outputs, losses, self._group)
@@ -251,7 +256,7 @@ class Recorder:
                 scalar(inner_product([a], [b]), grad.device) for a, b in products
             ]
             silent = (ours == 0) | (theirs == 0)
-            factor = where(silent, 1.0, rules.quotient(both, ours))
+            factor = where(ours == 0, 1.0, rules.quotient(both, ours))
             # A probability near one, rounded, is all that a gradient may hold of it.
             rounding = factor * torch.finfo(grad.dtype).eps
             squares = scalar(part.tally(losses).squares, grad.device)
@@ -260,9 +265,8 @@ class Recorder:
             silent = silent | ((both > 0) & (apart <= rounded))
             lengths = rules.raised(ours * theirs, 0.5)
             agreement = where(silent, 1.0, rules.quotient(both, lengths))
-        scaled = part.scaled(factor, grad.device)
         return Reached(
-            scaled, made.start, outputs, losses.detach(), agreement, made.number
+            part, made.start, outputs, losses.detach(), agreement, made.number, factor
         )
 
     @torch.no_grad()
