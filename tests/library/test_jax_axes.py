@@ -160,6 +160,36 @@ def test_multi_steps_are_refused_with_the_cure():
         )
 
 
+CHAINS = {
+    "schedule": lambda ours: optax.chain(ours, optax.scale_by_schedule(jnp.cos)),
+    "rate": lambda ours: optax.chain(ours, optax.scale_by_learning_rate(1e-3)),
+    "by name": lambda ours: optax.named_chain(
+        ("ours", ours), ("decay", optax.add_decayed_weights(0.01))
+    ),
+    "outer": lambda ours: optax.chain(
+        optax.chain(optax.clip(1.0), ours), optax.scale(0.5)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_nothing_may_stand_after_it_in_a_chain(name):
+    optimiser, params = CHAINS[name](adam_qlr()), mlp_params()
+    objective = Objective(mlp, Gaussian(), X, Y)
+    step = jax.jit(
+        lambda params, state: train_step(optimiser, objective, params, state)
+    )
+    with pytest.raises(ValueError, match="has something after this optimiser"):
+        step(params, optimiser.init(params))
+
+
+def test_it_may_be_the_last_of_chains_in_chains():
+    inner = optax.chain(optax.identity(), qlr(optax.chain(*[optax.identity()] * 2)))
+    optimiser = optax.named_chain(("a", optax.clip(1.0)), ("b", inner))
+    params, objective = mlp_params(), Objective(mlp, Gaussian(), X, Y)
+    train_step(optimiser, objective, params, optimiser.init(params))
+
+
 AROUND = {
     "masked": lambda inner, labels: optax.masked(
         inner, jax.tree.map(lambda label: label == "train", labels)

@@ -1,6 +1,8 @@
 """What users hand over, checked where they hand it over."""
 
 import sys
+from types import CodeType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +47,7 @@ def checked_arguments(
         )
     refuse_unnamed_axes(value_fn)
     refuse_multi_steps()
+    refuse_later_in_chain()
     return jnp.asarray(value, scalar_dtype(params)), params, value_fn
 
 
@@ -133,4 +136,32 @@ def refuse_multi_steps() -> None:
                 "micro-batch alone: pass Objective the whole batch and "
                 "micro_batched(predict, parts), which needs no more memory"
             )
+        frame = frame.f_back
+
+
+def _code_of(transformation: Any) -> CodeType:
+    return transformation.update.__code__
+
+
+# The updates of optax's chains, which keep the states of those that are done in
+# `new_state`, one for each of `state`.
+_CHAINS = (
+    _code_of(optax.chain(optax.identity())),
+    _code_of(optax.named_chain(("", optax.identity()))),
+)
+
+
+def refuse_later_in_chain() -> None:
+    """Refuse what would change a step after it was measured."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code in _CHAINS:
+            done, states = map(frame.f_locals.get, ("new_state", "state"))
+            if done is not None and states is not None and len(done) + 1 < len(states):
+                raise ValueError(
+                    "optax.chain has something after this optimiser, which would "
+                    "change a step that was measured as it is: put clipping before "
+                    "it, decay into weight_decay, and leave learning rates and "
+                    "schedules out (Rule(horizon=Horizon(steps)) knows an end)"
+                )
         frame = frame.f_back
