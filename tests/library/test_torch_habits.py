@@ -60,6 +60,14 @@ def test_the_peak_of_one_cycle_is_no_learning_rate():
         scheduler.step()
 
 
+def test_the_rate_of_stochastic_weight_averaging_is_no_learning_rate():
+    model = small_net()
+    optimiser = AdamQLR(model.parameters())
+    torch.optim.swa_utils.SWALR(optimiser, swa_lr=0.05)
+    with pytest.raises(ValueError, match=r"swa_lr=0.05 .* Use swa_lr=1.0"):
+        optimiser.step(Objective(model, Categorical(), *batch()))
+
+
 def test_a_model_in_place_of_its_parameters_has_torch_s_own_error():
     with pytest.raises(TypeError, match="can only optimize Tensors"):
         AdamQLR(small_net())

@@ -80,15 +80,16 @@ def refuse_unknown_settings(
 
 
 def refuse_peak_rate(name: str, groups: list[dict[str, Any]]) -> None:
-    """Refuse the peak of a `OneCycleLR`, which it writes to groups, as a rate."""
-    peaks = [float(group["max_lr"]) for group in groups if "max_lr" in group]
-    if len(peaks) == len(groups) and max(peaks) <= 0.1:
-        raise ValueError(
-            f"max_lr={max(peaks):g} of a scheduler is not a learning rate here: {name} "
-            "chooses the length of each step itself, and lr multiplies it. Use "
-            "max_lr=1.0, or no scheduler; to insist on steps so much shorter, use "
-            "LambdaLR"
-        )
+    """Refuse the rates of `OneCycleLR` and `SWALR`, which they write to groups."""
+    for setting in ("max_lr", "swa_lr"):
+        rates = [float(group[setting]) for group in groups if setting in group]
+        if len(rates) == len(groups) and max(rates) <= 0.1:
+            raise ValueError(
+                f"{setting}={max(rates):g} of a scheduler is not a learning rate here: "
+                f"{name} chooses the length of each step itself, and lr multiplies it. "
+                f"Use {setting}=1.0, or no scheduler; to insist on steps so much "
+                "shorter, use LambdaLR"
+            )
 
 
 def refuse_nothing_to_train(name: str, params: list[Tensor]) -> None:
