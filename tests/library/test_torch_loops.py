@@ -236,6 +236,38 @@ def test_layers_thawed_and_added_along_the_way():
     assert losses == sorted(losses, reverse=True)
 
 
+def test_the_loss_may_be_logged_on_other_targets_of_detached_outputs():
+    model, criterion = network(), nn.CrossEntropyLoss()
+    optimiser = watched(model, criterion)
+
+    def step(_):
+        optimiser.zero_grad()
+        outputs = model(X)
+        loss = criterion(outputs, Y)
+        criterion(outputs.detach(), Y.flip(0)).item()
+        loss.backward()
+        optimiser.step()
+
+    objective = lambda other, _: Objective(other, Categorical(), X, Y)
+    assert_steps_of_objectives(model, optimiser, step, network, objective)
+
+
+def test_mixed_labels_are_refused_with_the_cure_which_works():
+    model, criterion = network(), nn.CrossEntropyLoss()
+    optimiser, x = watched(model, criterion), 0.7 * X + 0.3 * X.flip(0)
+    outputs = model(x)
+    loss = 0.7 * criterion(outputs, Y) + 0.3 * criterion(outputs, Y.flip(0))
+    loss.backward()
+    with pytest.raises(ValueError, match="give it the mixture, as probabilities"):
+        optimiser.step()
+    optimiser.zero_grad()
+    classes = functional.one_hot(Y).double()
+    mixture = criterion(model(x), 0.7 * classes + 0.3 * classes.flip(0))
+    assert mixture.item() == pytest.approx(loss.item())
+    mixture.backward()
+    optimiser.step()
+
+
 def test_a_term_of_weight_zero_counts_nothing():
     """As that of unlabelled data, whose weight grows in the course of training."""
     model, criterion = network(), nn.CrossEntropyLoss()

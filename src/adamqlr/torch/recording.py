@@ -211,6 +211,8 @@ class Recorder:
             return
         given = dict(zip(("input", "target"), args, strict=False)) | named
         seen, targets = given["input"], given["target"]
+        if not seen.requires_grad:  # A number for the logs, of detached outputs.
+            return
         for made in self._passes:
             view = View.between(made.outputs, seen)
             if view is not None:

@@ -50,7 +50,8 @@ class Doubts(NamedTuple):
                 "times any factor: their gradients have a cosine of "
                 f"{self.agreement:.3f}. Watch the loss that the loop uses, with all "
                 "its options (label_smoothing, weight, class_axis, ...), and the "
-                "module whose outputs it takes; or give step() an Objective"
+                "module whose outputs it takes; of mixed labels (mixup) give it the "
+                "mixture, as probabilities; or give step() an Objective"
             )
         if self.left > 0:
             raise RuntimeError(
