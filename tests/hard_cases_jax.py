@@ -1,7 +1,6 @@
 """Training on the hard cases in JAX."""
 
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -23,13 +22,6 @@ def network(params, x, activation, batch_norm):
     return x @ params[-1][0] + params[-1][1]
 
 
-# These compute more than they compile, unlike other tests; see conftest.
-OPTIMISED = {"xla_backend_optimization_level": 3}
-if "xla_cpu_use_fusion_emitters" in os.environ.get("XLA_FLAGS", ""):
-    OPTIMISED["xla_cpu_use_fusion_emitters"] = True
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=OPTIMISED)
 def _trained(optimiser, kind, runs):
     """Runs that differ in numbers alone, one after another in one program."""
     likelihood, activation, batch_norm = kind
@@ -64,6 +56,18 @@ def _trained(optimiser, kind, runs):
     return jax.lax.map(train, runs)
 
 
+def _compiled(options):
+    return jax.jit(_trained, static_argnums=(0, 1), compiler_options=options)
+
+
+# Other tests compile more than they compute, and conftest leaves their programs as they
+# are. Here a first level of optimisation pays where steps are many: two seconds more,
+# and a fourth of a step's time. The next levels only compile for longer.
+FEW = 3000
+_few_steps = _compiled(None)
+_many_steps = _compiled({"xla_backend_optimization_level": 1})
+
+
 def train(problems: list[Problem], optimiser=DEFAULT) -> list[Outcome]:
     """Train each problem; they may differ in numbers, not in shapes or kind."""
     first = problems[0]
@@ -79,7 +83,8 @@ def train(problems: list[Problem], optimiser=DEFAULT) -> list[Outcome]:
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
     kind = first.likelihood, first.activation, first.batch_norm
-    losses, steps = jax.tree.map(np.asarray, _trained(optimiser, kind, stacked))
+    run = _few_steps if len(problems) * len(first.rows) < FEW else _many_steps
+    losses, steps = jax.tree.map(np.asarray, run(optimiser, kind, stacked))
     return [
         Outcome(*map(float, each), steps=int(count))
         for each, count in zip(losses, steps, strict=True)
