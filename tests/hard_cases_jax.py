@@ -1,6 +1,7 @@
 """Training on the hard cases in JAX."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +14,27 @@ from hard_cases import Outcome, Problem
 ADAM, DEFAULT = optax.adam(1e-3), library.adam_qlr()
 
 
+def layers(problem: Problem):
+    """Hidden layers, those of one shape in a row stacked, and the last one."""
+    *hidden, last = zip(problem.weights, problem.biases, strict=True)
+    alike = itertools.groupby(hidden, key=lambda layer: layer[0].shape)
+    return [tuple(map(np.stack, zip(*same, strict=True))) for _, same in alike], last
+
+
 def network(params, x, activation, batch_norm):
-    for weights, biases in params[:-1]:
-        x = x @ weights + biases
+    def layer(x, one):
+        x = x @ one[0] + one[1]
         if batch_norm:
             x = (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1e-5)
-        x = getattr(jax.nn, activation)(x)
-    return x @ params[-1][0] + params[-1][1]
+        return getattr(jax.nn, activation)(x), None
+
+    hidden, (weights, biases) = params
+    for same in hidden:
+        if len(same[0]) == 1:
+            x, _ = layer(x, [part[0] for part in same])
+        else:  # compiled once for all of them
+            x, _ = jax.lax.scan(layer, x, same)
+    return x @ weights + biases
 
 
 def _trained(optimiser, kind, runs):
@@ -71,16 +86,7 @@ _many_steps = _compiled({"xla_backend_optimization_level": 1})
 def train(problems: list[Problem], optimiser=DEFAULT) -> list[Outcome]:
     """Train each problem; they may differ in numbers, not in shapes or kind."""
     first = problems[0]
-    runs = [
-        (
-            list(zip(p.weights, p.biases, strict=True)),
-            p.x,
-            p.y,
-            p.rows,
-            p.not_finite,
-        )
-        for p in problems
-    ]
+    runs = [(layers(p), p.x, p.y, p.rows, p.not_finite) for p in problems]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
     kind = first.likelihood, first.activation, first.batch_norm
     run = _few_steps if len(problems) * len(first.rows) < FEW else _many_steps
