@@ -354,6 +354,10 @@ class Algorithm:
 # --- runs -----------------------------------------------------------------------
 
 
+# Seeds that JAX tells apart: it keeps the last 32 bits of one, and no word of the rest.
+SEEDS = 2**32
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """All that decides a run's numbers, given the data.
@@ -375,6 +379,10 @@ class Run:
     budget: Budget
 
     def __post_init__(self) -> None:
+        if not 0 <= self.seed < SEEDS:
+            raise ValueError(
+                f"seed must be a whole number from 0 to {SEEDS - 1}, got {self.seed}"
+            )
         if self.algorithm.scheduled and self.budget.unit == "seconds":
             raise ValueError(
                 f"the schedule of algorithm {self.algorithm.name!r} needs to know the "

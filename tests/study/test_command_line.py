@@ -76,6 +76,15 @@ def test_version(capsys):
         (["run", "digits", "adam", "--sede", "1"], "--sede. Did you mean --seed?"),
         (["run", "digits", "adam", "--seed", "-1"], '"-1" for --seed. Must be >= 0'),
         (["tune", "digits", "adam", "--seed", "-1"], '"-1" for --seed. Must be >= 0'),
+        (
+            ["run", "digits", "adam", "--seed", str(2**32)],
+            "--seed. Must be < 4294967296",
+        ),
+        (["tune", "digits", "adam", "--seed", "4294"], "--seed. Must be < 4294"),
+        (
+            ["repeat", "digits", "adam", "--seed", str(2**32 - 1)],
+            "seed must be a whole number from 0 to 4294967295, got 4294967296",
+        ),
         (["repeat", "digits", "adam", "--repetitions", "0"], "Must be >= 1"),
         (["run", "digits", "adam", "more"], "more arguments.*more.*run --help"),
         (["run", "digits"], "ALGORITHM requires an argument"),

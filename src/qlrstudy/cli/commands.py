@@ -99,7 +99,7 @@ def tune(
     metric: options.Metric = "validation_loss",
     resource: options.Resource = "seconds",
     seconds: options.Amount | None = None,
-    seed: options.Whole = 0,
+    seed: options.TuningSeed = 0,
     place: Place = Place(),
     cluster: Cluster = Cluster(),
 ) -> int:

@@ -32,7 +32,9 @@ def _some(metavar: str, of: str = "") -> Parameter:
 
 
 _POSITIVE = Parameter(validator=validators.Number(gt=0))
-Whole = Annotated[int, Parameter(validator=validators.Number(gte=0))]
+Seed = Annotated[int, Parameter(validator=validators.Number(gte=0, lt=2**32))]
+# A trial's seed is a million times this one, and its number.
+TuningSeed = Annotated[int, Parameter(validator=validators.Number(gte=0, lt=4294))]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 Amount = Annotated[float, _POSITIVE]
 Directory = Annotated[Path, Parameter(metavar="DIR")]
@@ -70,7 +72,7 @@ class Settings:
     """
 
     scale: str = "paper"
-    seed: Whole = 0
+    seed: Seed = 0
     batch_size: Annotated[int | None, Parameter(metavar="INT")] = None
     set: Assignments = ()
     hyperparameters: Annotated[
