@@ -22,7 +22,13 @@ from qlrstudy.store.marks import is_marked, mark
 from qlrstudy.store.runs import RunDirectory, read_runs, run_directory
 from qlrstudy.store.status import contents
 from qlrstudy.store.studies import StudyEntry
-from qlrstudy.store.tunings import Entry, Event, TuningDirectory, TuningIdentity
+from qlrstudy.store.tunings import (
+    Entry,
+    Event,
+    TuningDirectory,
+    TuningIdentity,
+    trial_seed,
+)
 
 IDENTITY = Identity(
     schema=1,
@@ -469,6 +475,21 @@ TUNING = TuningIdentity(
     data={},
     examples={},
 )
+
+
+def test_a_failed_trial_that_is_tried_again_is_counted_once(tmp_path):
+    directory = TuningDirectory(tmp_path / "tunings" / "t-a-0")
+    directory.begin(TUNING)
+    for trial, event in ((0, Event.FINISHED), (1, Event.FAILED), (2, Event.FAILED)):
+        directory.append(Entry(trial, event, 1.0, 0.5))
+    for trial, status in enumerate((Status.FINISHED, Status.RUNNING, Status.FAILED)):
+        seed = trial_seed(TUNING.seed, trial)
+        identity = msgspec.structs.replace(IDENTITY, seed=seed)
+        run_directory(directory.path / "runs", identity).write_manifest(
+            msgspec.structs.replace(_manifest(status), seed=seed)
+        )
+    (found,) = contents(tmp_path).tunings
+    assert found.states == {"finished": 1, "unfinished": 1, "failed": 1}
 
 
 def test_a_damaged_list_is_kept_aside_and_begun_anew(tmp_path):

@@ -90,8 +90,12 @@ def _trials(
     trials: StoredRuns,
     damage: list[UnreadableError],
 ) -> Count:
-    """A tuning's trials: those that ended by its log, which a pack keeps; the rest."""
-    counter, won = Counter[str](), ""
+    """A tuning's trials: those that ended by its log, which a pack keeps; the rest.
+
+    One that failed and is tried again has an end in the log, and has not ended.
+    """
+    states: dict[int, str] = {}
+    won = ""
     try:
         directory.identity()
     except UnreadableError as error:
@@ -99,18 +103,19 @@ def _trials(
     try:
         entries, problems = directory.log()
         damage.extend(problems)
-        ends = {e.trial: e.event.value for e in entries if e.milestone is None}
-        counter.update(ends.values())
+        states |= {e.trial: e.event.value for e in entries if e.milestone is None}
     except UnreadableError as error:
         damage.append(error)
     for path, manifest in trials.manifests.items():
-        if not (manifest.status.is_final or manifest.status == Status.FAILED):
-            counter[state(path, manifest.status)] += 1
+        trial = tunings.trial_of(manifest.seed)
+        is_open = states.get(trial, Status.FAILED) == Status.FAILED
+        if is_open and not manifest.status.is_final:
+            states[trial] = state(path, manifest.status)
     try:
         won = "" if directory.best() is None else " (tuned)"
     except UnreadableError as error:
         damage.append(error)
-    return Count(directory.path.name + won, counter)
+    return Count(directory.path.name + won, Counter(states.values()))
 
 
 def _state_of(path: Path, runs: StoredRuns) -> str:

@@ -25,6 +25,17 @@ from qlrstudy.store.files import DamagedError, StoreError, UnreadableError
 from qlrstudy.store.manifest import Count, Number
 
 FOLDER = "tunings"
+_MOST_TRIALS = 1_000_000
+
+
+def trial_seed(seed: int, trial: int) -> int:
+    """The seed of a tuning's trial, by that of the tuning; no repetition has it."""
+    return _MOST_TRIALS * (1 + seed) + trial
+
+
+def trial_of(seed: int) -> int:
+    """The number of the trial that has a seed."""
+    return seed % _MOST_TRIALS
 
 
 class TuningIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import numpy as np
 
 from qlrstudy.spec import Algorithm, Budget, Complement, Run, Task
 from qlrstudy.store.manifest import digest
-from qlrstudy.store.tunings import FOLDER, TuningIdentity
+from qlrstudy.store.tunings import FOLDER, TuningIdentity, trial_seed
 from qlrstudy.training.provenance import DataIdentity
 from qlrstudy.training.resolve import run_with
 from qlrstudy.tuning.rule import Tuned
@@ -93,6 +93,6 @@ def hyperparameters(tuning: Tuning, trial: int) -> dict[str, float]:
 
 def trial_run(tuning: Tuning, trial: int) -> Run:
     """A trial, with a seed that no repetition has."""
-    seed = 1_000_000 * (1 + tuning.how.seed) + trial
+    seed = trial_seed(tuning.how.seed, trial)
     chosen = hyperparameters(tuning, trial)
     return run_with(tuning.task, tuning.algorithm, chosen, seed, tuning.budget)
