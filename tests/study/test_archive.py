@@ -128,6 +128,49 @@ def test_lists_of_one_study_are_merged(tmp_path):
     assert unpack(tmp_path / "other.parquet", tmp_path / "store") == 0
 
 
+def test_a_list_that_came_while_a_file_was_read_is_merged(tmp_path, monkeypatch):
+    _listed(tmp_path / "other", "b-theirs", "c-theirs")
+    archive.pack(tmp_path / "other", tmp_path / "other.parquet")
+    book = studies.study_file(tmp_path / "store", "some", "paper")
+
+    def moving(*arguments):
+        # A study in another process, which knows nothing of the lock of unpackings.
+        entries = [StudyEntry("b", "paper", "a", False, {}, {}, runs=["b-mine"])]
+        studies.enter(book, "some", "Some", entries)
+        return real_move(*arguments)
+
+    real_move = unpacking._move
+    monkeypatch.setattr(unpacking, "_move", moving)
+    unpack(tmp_path / "other.parquet", tmp_path / "store")
+    merged = studies.read_study(book)
+    assert merged is not None
+    runs = [run for entry in merged.entries for run in entry.runs]
+    assert runs == ["b-mine", "c-theirs"]
+
+
+def test_two_unpackings_at_once_lose_nothing(tmp_path, monkeypatch):
+    files = [tmp_path / "first.parquet", tmp_path / "second.parquet"]
+    for file, name in zip(files, ("a", "b"), strict=True):
+        _listed(tmp_path / name, f"{name}-run")
+        archive.pack(tmp_path / name, file)
+    store = tmp_path / "store"
+
+    def waiting(path, **options):  # for the other, which is done meanwhile
+        with monkeypatch.context() as patch:
+            patch.setattr(unpacking.files, "locked", real_lock)
+            unpack(files[1], store)
+        monkeypatch.setattr(unpacking.files, "locked", real_lock)
+        return real_lock(path, **options)
+
+    real_lock = unpacking.files.locked
+    monkeypatch.setattr(unpacking.files, "locked", waiting)
+    unpack(files[0], store)
+    merged = studies.read_study(studies.study_file(store, "some", "paper"))
+    assert merged is not None
+    runs = [run for entry in merged.entries for run in entry.runs]
+    assert runs == ["b-run", "a-run"]
+
+
 def test_a_list_that_cannot_be_merged_leaves_the_store_as_it_was(tmp_path):
     book = _listed(tmp_path / "store", "a-mine")
     before = book.read_text()

@@ -5,6 +5,7 @@
 Commands that share a store add to the file one after the other.
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,7 +91,7 @@ def enter(
         What was wrong with the file, which then is kept beside the new one.
     """
     damage = None
-    with files.locked(path.with_name(f".{path.name}.lock"), wait=_WAIT_SECONDS):
+    with _locked(path):
         try:
             known = read_study(path)
         except DamagedError as error:
@@ -102,6 +103,40 @@ def enter(
         new = StudyRuns(name, title, list(by_key.values()))
         documents.write_json(path, new)
     return damage
+
+
+def merge(path: Path, other: Path) -> bool:
+    """Add what a list lacks of another of the same study; what it has stays.
+
+    Args:
+        path: of the list; where there is none, the other is moved there.
+        other: on the same disk.
+
+    Returns:
+        Whether the list is longer for it.
+
+    Raises:
+        UnreadableError: either cannot be read.
+    """
+    with _locked(path):
+        known = read_study(path)
+        if known is None:
+            with files.explained(path):
+                other.replace(path)
+            return True
+        new = read_study(other)
+        have = {entry.key for entry in known.entries}
+        found = () if new is None else new.entries
+        lacking = [entry for entry in found if entry.key not in have]
+        if lacking:
+            entries = [*known.entries, *lacking]
+            documents.write_json(path, StudyRuns(known.name, known.title, entries))
+        return bool(lacking)
+
+
+def _locked(path: Path) -> contextlib.AbstractContextManager[None]:
+    lock = path.with_name(f".{path.name}.lock")
+    return files.locked(lock, wait=_WAIT_SECONDS)
 
 
 class StoredStudies(NamedTuple):

@@ -10,16 +10,15 @@ import shutil
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qlrstudy.store import files, studies, tunings
-from qlrstudy.store.studies import StudyEntry
 
 MOST_BYTES = 2**30  # of text; a thousand runs have some ten million
 _BATCH = 64  # rows that are read at a time
+_WAIT_SECONDS = 60.0  # for another process that unpacks
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}"
 _RUN = r"(manifest\.json|records\.jsonl|steps\.jsonl|positions\.jsonl)"
 _TUNING = r"(tuning\.json|log\.jsonl|best\.json)"
@@ -45,9 +44,10 @@ def unpack(file: Path, store: Path) -> int:
     """
     texts = _texts(file)
     _refuse_links(file, store, texts)
-    new = {n: text for n, text in texts.items() if not os.path.lexists(store / n)}
-    lists = {n: texts[n] for n in texts if n not in new and _is_list(store, n)}
-    with files.locked(store / ".unpack.lock"):
+    with files.locked(store / ".unpack.lock", wait=_WAIT_SECONDS):
+        # What is there is asked for only now: another process may have unpacked it.
+        new = {n: text for n, text in texts.items() if not os.path.lexists(store / n)}
+        lists = {n: text for n, text in texts.items() if _is_list(store, n)}
         for left in store.glob(".unpacking-*"):  # by a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         beside = store / f".unpacking-{uuid.uuid4().hex}"
@@ -55,23 +55,14 @@ def unpack(file: Path, store: Path) -> int:
             for name, text in (new | lists).items():
                 with files.replacing(beside / name, durable=False) as stream:
                     stream.write(text.encode())
-            longer = [_addition(file, beside / n, store / n) for n in lists]
-            longer = [known for known in longer if known.entries]
-            _move(beside, store, new)
-            for known in longer:
-                studies.enter(*known)
+            for name in lists.keys() - new.keys():
+                _refuse_unreadable(file, beside / name, store / name)
+            runs = new.keys() - lists.keys()
+            _move(beside, store, runs)
+            longer = [studies.merge(store / name, beside / name) for name in lists]
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-    return len(new) + len(longer)
-
-
-class _Addition(NamedTuple):
-    """What a study's list lacks; see `studies.enter`."""
-
-    path: Path
-    name: str
-    title: str
-    entries: list[StudyEntry]
+    return len(runs) + sum(longer)
 
 
 def _is_list(store: Path, name: str) -> bool:
@@ -79,18 +70,14 @@ def _is_list(store: Path, name: str) -> bool:
     return name.startswith(f"{studies.FOLDER}/") and not path.is_symlink()
 
 
-def _addition(file: Path, source: Path, place: Path) -> _Addition:
-    """What another list of the same study has that is not in the store's."""
+def _refuse_unreadable(file: Path, source: Path, place: Path) -> None:
+    """Before any is moved: lists that are to be merged must be lists."""
     try:
-        new = studies.read_study(source)
+        studies.read_study(source)
     except files.UnreadableError as error:
         name = f"{studies.FOLDER}/{source.name}"
         raise ValueError(f"FILE {file}: {name} {error.problem}") from error
-    known = studies.read_study(place)
-    assert new is not None and known is not None
-    have = {entry.key for entry in known.entries}
-    lacking = [entry for entry in new.entries if entry.key not in have]
-    return _Addition(place, known.name, known.title, lacking)
+    studies.read_study(place)
 
 
 def _move(beside: Path, store: Path, names: Iterable[str]) -> None:
