@@ -226,3 +226,19 @@ def test_status_as_json(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["runs"]["uci-energy adam"]["finished"] > 0
     assert found["damage"] == []
+
+
+def test_sentences_break_no_word_at_80_columns(terminal):
+    sentence = "12 runs to do: about 3 min of training, `--scale laptop` is less; " * 3
+    path = "/long/path" * 12
+    console.tell(f"{sentence}\n    {path}")
+    console.facts("Title", [("mind", sentence.strip()), ("stored in", path)])
+    shown = terminal.export_text().splitlines()
+    assert [line.strip() for line in shown if len(line) > 80] == [
+        path,
+        f"stored in  {path}",
+    ]
+    words = " ".join(shown[: shown.index(f"    {path}")]).split()
+    assert words == sentence.split()
+    below = [line for line in shown if line.startswith(" " * 13)]
+    assert below and all(line[13] != " " for line in below)

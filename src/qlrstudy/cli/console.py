@@ -1,6 +1,7 @@
 """Where the command line writes, and its tables. Loads no learning framework."""
 
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
     if widths is None:
         _paragraphs(title, header, made)
         return
-    OUT.print(Text(title, style="italic"), soft_wrap=True)
+    OUT.print(Text(_wrapped(title, OUT.width), style="italic"), soft_wrap=True)
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name, width, column in zip(header, widths, columns, strict=True):
         numbers = all(_is_number(cell) for cell in column[1:] if cell)
@@ -47,8 +48,8 @@ def facts(title: str, pairs: Sequence[tuple[str, str]]) -> None:
     OUT.print(Text(title, style="bold"))
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        # Not wrapped by us: a path that a terminal wraps can still be copied whole.
-        tell(f"  {name:{width}}  {value}")
+        lines = _wrapped(value, OUT.width, f"  {name:{width}}  ")
+        OUT.print(lines, markup=False, highlight=False, soft_wrap=True)
 
 
 def as_json(value: Any) -> None:
@@ -57,13 +58,41 @@ def as_json(value: Any) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a plain line to stdout."""
-    OUT.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a sentence to stdout: a line, or on a terminal as many as it needs."""
+    _print(OUT, text)
 
 
 def say(text: str) -> None:
-    """Print a plain line to stderr."""
-    ERR.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a sentence to stderr, likewise."""
+    _print(ERR, text)
+
+
+def _print(console: Console, text: str) -> None:
+    if console.is_terminal:
+        text = "\n".join(
+            _wrapped(line.lstrip(), console.width, line[: -len(line.lstrip()) or None])
+            for line in text.splitlines() or [""]
+        )
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _wrapped(line: str, width: int, before: str = "") -> str:
+    """A line as several that fit, no word broken, all after what stands `before`.
+
+    What alone is too long, a path say, is left to the terminal: it is copied whole.
+    """
+    if len(before) + len(line) <= width:
+        return before + line
+    return textwrap.fill(
+        line,
+        width,
+        initial_indent=before,
+        subsequent_indent=" " * len(before),
+        break_long_words=False,
+        break_on_hyphens=False,
+        expand_tabs=False,
+        replace_whitespace=False,
+    )
 
 
 def _lines(title: str, header: Sequence[str], rows: list[list[str]]) -> None:
