@@ -5,8 +5,9 @@ more say so: fewer have so large an error that they would agree with anything, a
 undecided. Where it does not, `explanations.csv` may say why, with the heading in the
 documentation that shows it. An explanation holds for differences of at most the share
 `within` of the paper's value, and where `when` says `other batch`, for settings with
-another batch than the paper's. Runs on a part of the data, or for less than the paper's
-time, stand beside the paper's numbers and are not judged.
+another batch than the paper's. Where it says `always`, the paper's own number is none,
+whatever its error: nothing agrees with a gap of 1e28. Runs on a part of the data, or
+for less than the paper's time, stand beside the paper's numbers and are not judged.
 """
 
 import csv
@@ -25,6 +26,7 @@ FEWEST_RUNS = 10
 _CLOSE = 0.01  # of the paper's steps, whose two tables do not quite agree either
 _TUNED_HERE = "docs/reproduction.md#tuned-here"
 OTHER_BATCH = "other batch"
+ALWAYS = "always"
 
 
 class Study(NamedTuple):
@@ -274,15 +276,16 @@ def titled(group: Group) -> tuple[Named, Named]:
 
 
 def _judged(study: Study, group: Group, quantity: Quantity, both: Compared) -> Verdict:
-    if abs(both.apart) <= AGREEMENT:
+    close = abs(both.apart) <= AGREEMENT
+    why = _explanation(study, group, quantity, both, close=close)
+    word = "explained" if why else "differs"
+    if close and not why:
         word = "agrees" if len(group.runs) >= FEWEST_RUNS else "undecided"
-        return Verdict(study, group, quantity, both, word, None)
-    why = _explanation(study, group, quantity, both)
-    return Verdict(study, group, quantity, both, "explained" if why else "differs", why)
+    return Verdict(study, group, quantity, both, word, why)
 
 
 def _explanation(
-    study: Study, group: Group, quantity: Quantity, both: Compared
+    study: Study, group: Group, quantity: Quantity, both: Compared, *, close: bool
 ) -> Explanation | None:
     share = abs(both.relative)
     for row in explanations():
@@ -291,12 +294,15 @@ def _explanation(
             and row["quantity"] == quantity.column
             and row["task"] in ("*", group.place.task)
             and row["algorithm"] in ("*", group.algorithm)
+            and (row["when"] == ALWAYS or not close)
             and (row["when"] != OTHER_BATCH or _batches(group) is not None)
             and share <= float(row["within"] or math.inf)
         )
         if fits:
             return Explanation(row["explanation"], row["link"])
-    return _other_steps(group, both) if quantity.ours == "step" else None
+    if close or quantity.ours != "step":
+        return None
+    return _other_steps(group, both)
 
 
 class _Batches(NamedTuple):
