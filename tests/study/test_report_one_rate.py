@@ -61,6 +61,8 @@ def test_one_cell_and_a_store_without_adamqlr_have_no_such_picture(tmp_path):
     found = contents(tmp_path)
     assert found.one_rate is None
     assert not [chart for chart in found.charts if chart.name == "one-rate"]
+    (table,) = [table for table in found.tables if table.name == "one-rate"]
+    assert "samples over cells and runs" in table.note  # and not over " cells"
 
 
 def test_the_picture_is_a_valley_with_a_flat_line(tmp_path):

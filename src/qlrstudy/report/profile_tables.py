@@ -44,6 +44,7 @@ def ranks(found: Ranking | None) -> Table:
 def one_rates(found: OneRate | None) -> Table:
     """Adam's learning rates, each kept in all cells, over AdamQLR."""
     ratios = {} if found is None else found.ratios
+    cells = "cells" if found is None else f"the {found.cells} cells"
     rows = [(f"{rate:g}", *ratio[1:]) for rate, ratio in ratios.items()]
     return Table(
         "one-rate",
@@ -52,8 +53,7 @@ def one_rates(found: OneRate | None) -> Table:
         tuple(rows),
         "Geometric mean over cells of Adam's median final test loss with this rate in "
         "all of them, over that of AdamQLR, which has none; above 1 AdamQLR is better. "
-        f"{'' if found is None else found.cells} cells; 95 % intervals of bootstrap "
-        "samples over cells and runs.",
+        f"With 95 % intervals of bootstrap samples over {cells} and runs.",
         () if rows else ("two cells with AdamQLR and three shared rates of Adam",),
     )
 
