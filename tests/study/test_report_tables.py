@@ -105,6 +105,18 @@ def test_latex_compiles_and_fits_its_pages(tables, tmp_path):
     assert all(int(points) < 10 for points in wide), wide
 
 
+def test_a_section_has_no_column_that_nothing_fills(tmp_path):
+    for task in ("uci-energy", "fashion-mnist"):
+        write_run(tmp_path, task=task)
+    made = [
+        tables_of.section_results(own) for own in sections(groups(load(tmp_path).runs))
+    ]
+    assert ["test accuracy" in table.header for table in made] == [False, True]
+    for table in made:
+        (row,) = table.rows
+        assert len(row) == len(table.header) and None not in row
+
+
 def test_apart_is_in_combined_errors():
     both = Compared(Estimate(1.0, 0.3), Estimate(2.0, 0.4))
     assert both.apart == pytest.approx(-2.0)

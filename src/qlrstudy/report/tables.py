@@ -1,5 +1,6 @@
 """The tables: what they hold. How they are written is `render`'s affair."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,10 +72,16 @@ def results(compared: Sequence[Comparison], study: Study) -> Table:
 
 
 def section_results(part: Section) -> Table:
-    """Final statistics of one section."""
-    header = ("algorithm", "runs", *[q.title for q in QUANTITIES])
-    rows = [(group.title, runs_of(group), *_finals(group)) for group in part.groups]
-    return Table(part.key, f"Final statistics: {part.title}", header, tuple(rows))
+    """Final statistics of one section, of what its runs have: few tasks accuracies."""
+    finals = [tuple(_finals(group)) for group in part.groups]
+    had = [any(own[i] is not None for own in finals) for i in range(len(QUANTITIES))]
+    titles = itertools.compress([q.title for q in QUANTITIES], had)
+    rows = [
+        (group.title, runs_of(group), *itertools.compress(own, had))
+        for group, own in zip(part.groups, finals, strict=True)
+    ]
+    title = f"Final statistics: {part.title}"
+    return Table(part.key, title, ("algorithm", "runs", *titles), tuple(rows))
 
 
 def other_results(parts: Sequence[Section], compared: Sequence[Comparison]) -> Table:
@@ -87,13 +94,14 @@ def other_results(parts: Sequence[Section], compared: Sequence[Comparison]) -> T
         for group in part.groups
         if group not in known
     ]
-    missing = () if rows else ("no runs at another budget, scale or task",)
+    missing = () if rows else ("no runs with another task, scale, budget or setting",)
     return Table(
         "other-results",
-        "Other tasks, scales and budgets: final statistics",
+        "Other tasks, scales, budgets and settings: final statistics",
         header,
         tuple(rows),
-        "As above, without the paper's.",
+        "As above, without the paper's. What has a task and budget of the paper's has "
+        "another setting than the row that stands beside the paper's.",
         missing,
     )
 
