@@ -8,6 +8,7 @@ Takes it from the runs of stores, the trials of tunings among them: of several r
 fastest counts, since what else the machine does can only add time. Or takes some steps
 of what is named, `TASK:SCALE:ALGORITHM:BATCH` or `...:BATCHxLENGTH`, and counts their
 CPU time. `src/qlrstudy/studies/step_costs.csv` gets these rows and keeps its others.
+`overheads.csv` beside it gets what the stores' runs took to compile and to evaluate.
 """
 
 import argparse
@@ -16,8 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from qlrstudy.store.manifest import Manifest
 from qlrstudy.store.runs import read_runs
 from qlrstudy.store.tunings import FOLDER
+from qlrstudy.studies import overheads
 
 TABLE = Path(__file__).parents[1] / "src" / "qlrstudy" / "studies" / "step_costs.csv"
 KEYS = ("task", "scale", "algorithm", "batch_size", "sequence_length")
@@ -25,15 +28,30 @@ SECONDS = 1.0  # of CPU time, at least, and of at most an epoch
 Key = tuple[str, ...]
 
 
+def manifests(store: Path) -> Iterator[Manifest]:
+    """Of all runs, the trials of tunings among them."""
+    for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
+        yield from read_runs(folder).manifests.values()
+
+
 def paces(store: Path) -> Iterator[tuple[Key, float]]:
     """Seconds a step of each run that took any."""
-    for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
-        for known in read_runs(folder).manifests.values():
-            seconds = (known.last or {}).get("training_seconds")
-            if known.steps and seconds:
-                shape = [known.hyperparameters.get(name, "") for name in KEYS[3:]]
-                key = (known.task, known.scale, known.algorithm, *map(str, shape))
-                yield key, seconds / known.steps
+    for known in manifests(store):
+        seconds = (known.last or {}).get("training_seconds")
+        if known.steps and seconds:
+            shape = [known.hyperparameters.get(name, "") for name in KEYS[3:]]
+            key = (known.task, known.scale, known.algorithm, *map(str, shape))
+            yield key, seconds / known.steps
+
+
+def write_overheads(stores: list[Path]) -> None:
+    """The other table anew."""
+    found = overheads.measured(known for store in stores for known in manifests(store))
+    with TABLE.with_name("overheads.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("task", "scale", "evaluation_seconds", "compile_seconds"))
+        for place, own in sorted((overheads.table() | found).items()):
+            writer.writerow((*place, *(f"{seconds:.3g}" for seconds in own)))
 
 
 def measured_pace(named: str) -> tuple[Key, float]:
@@ -86,6 +104,8 @@ def main() -> None:
         for key, pace in paces(store):
             found[key] = min(pace, found.get(key, pace))
     write(known_rows() | {key: f"{pace:.3g}" for key, pace in found.items()})
+    if options.stores:
+        write_overheads(options.stores)
     for named in options.measure:
         key, pace = measured_pace(named)
         print(named, f"{pace:.3g}", flush=True)

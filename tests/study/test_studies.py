@@ -11,11 +11,13 @@ from qlrstudy.algorithms import ALGORITHMS
 from qlrstudy.cli.options import Changes
 from qlrstudy.cli.selection import selected_study
 from qlrstudy.spec import Budget
-from qlrstudy.studies import STUDIES, estimate
+from qlrstudy.store.runs import read_runs
+from qlrstudy.studies import STUDIES, estimate, overheads
 from qlrstudy.studies.definition import Arm, Study, grid
 from qlrstudy.studies.expand import Expansion, known_settings, points, tuning_of
 from qlrstudy.studies.scales import at_scale
 from qlrstudy.tasks import TASKS
+from qlrstudy.training.resolve import run_with
 from qlrstudy.tuning.rule import Tuned
 from qlrstudy.tuning.space import hyperparameters, trial_run
 from report_cases import write_run
@@ -73,6 +75,36 @@ def _lines(store, *arms: Arm) -> list[estimate.CostLine]:
     study = Study("some", "Some", arms)
     data_of = estimate.known_data(store)
     return estimate.lines(Expansion(study, "paper", store, data_of))
+
+
+def test_a_program_is_compiled_once_and_each_run_evaluated(tmp_path):
+    for seed, compiling in enumerate((5.0, 0.5, 0.7)):
+        write_run(tmp_path, seed=seed, compile_seconds=compiling)
+    write_run(tmp_path, algorithm="sgd-full", compile_seconds=7.0)
+    stored = overheads.measured(read_runs(tmp_path).manifests.values())
+    assert stored == {("uci-energy", "paper"): (0.5, 6.0)}
+    task, algorithm = TASKS["uci-energy"]["paper"], ALGORITHMS["adam"]
+    counted = overheads.Overheads(stored)
+    runs = [run_with(task, algorithm, {}, seed) for seed in range(3)]
+    assert counted.of((run, 4) for run in runs).seconds == 6.0 + 3 * 4 * 0.5
+    assert counted.of([(runs[0], 1)]).seconds == 0.5
+    vast = run_with(TASKS["penn-treebank"]["paper"], algorithm, {}, 0)
+    assert counted.of([(vast, 9)]) == (0.0, {"penn-treebank"})
+
+
+def test_one_run_does_not_tell_compiling_from_evaluation(tmp_path):
+    write_run(tmp_path, compile_seconds=5.0)
+    assert overheads.measured(read_runs(tmp_path).manifests.values()) == {}
+
+
+def test_an_estimate_has_compiling_and_evaluation(tmp_path):
+    """At this scale they take longer than the training."""
+    study = at_scale(STUDIES["penn-treebank"], "laptop")
+    trained = beside = 0.0
+    for line in _lines(tmp_path, *study.arms):
+        trained += line.cost.seconds
+        beside += line.beside.seconds
+    assert beside > trained > 0
 
 
 def test_a_step_that_was_measured_has_a_price(tmp_path):

@@ -92,10 +92,15 @@ def costs(title: str, lines: Sequence[CostLine], workers: int | None) -> None:
     seconds = sum(line.cost.seconds for line in lines)
     unknown = sum(line.cost.unknown for line in lines)
     count = sum(line.missing for line in lines)
+    beside = sum(line.beside.seconds for line in lines)
     runs = f"{count:,} runs to do: about {duration(seconds)} of training"
-    share = f", {duration(seconds / workers)} on {workers} workers" if workers else ""
+    runs += f" and {duration(beside)} of compiling and evaluation" * (beside > 0)
+    share = (seconds + beside) / (workers or 1)
+    shared = f", {duration(share)} on {workers} workers" if workers else ""
     more = f"; {unknown:,} runs more, of unknown cost" if unknown else ""
-    tell(f"{runs}{share}{more}; compiling and evaluation come on top")
+    tasks = sorted({task for line in lines for task in line.beside.unknown})
+    top = f"; compiling and evaluation of {', '.join(tasks)} come on top"
+    tell(f"{runs}{shared}{more}{top if tasks else ''}")
     _tell_out_of_reach(lines)
 
 

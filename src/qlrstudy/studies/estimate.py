@@ -5,7 +5,7 @@ and batch; or else from `step_costs.csv`, measured on one core by
 `benchmarks/step_costs.py`, with batches in between on a straight line; or else from
 what another algorithm costs there, times how much more work a step is. Of a trial
 ASHA is expected to stop its part at each rung. No data are read: how many examples
-there are, the store's runs say, or the task.
+there are, the store's runs say, or the task. `overheads` has what comes on top.
 """
 
 import contextlib
@@ -36,6 +36,7 @@ from qlrstudy.studies.expand import (
     task_of,
     tuning_of,
 )
+from qlrstudy.studies.overheads import Beside, Overheads, measured
 from qlrstudy.studies.repetitions import ReadIdentity
 from qlrstudy.training.provenance import DataIdentity
 from qlrstudy.tuning.asha import REDUCTION
@@ -84,6 +85,7 @@ class CostLine(NamedTuple):
         runs: how many there are.
         missing: how many of them the store lacks.
         cost: of the missing ones.
+        beside: what these take beside their training.
     """
 
     task: str
@@ -92,6 +94,7 @@ class CostLine(NamedTuple):
     runs: int
     missing: int
     cost: Cost
+    beside: Beside
 
 
 class StepCosts:
@@ -103,13 +106,15 @@ class StepCosts:
 
     def __init__(self, store: Path) -> None:
         self._stored: dict[tuple[Key, float], list[float]] = defaultdict(list)
-        for folder in (store, *store.glob(f"{FOLDER}/*/runs")):
-            for manifest in read_runs(folder).manifests.values():
-                seconds = (manifest.last or {}).get("training_seconds")
-                if manifest.steps and seconds:
-                    key = (manifest.task, manifest.scale, manifest.algorithm)
-                    size = _size(manifest.hyperparameters)
-                    self._stored[key, size].append(seconds / manifest.steps)
+        folders = (store, *store.glob(f"{FOLDER}/*/runs"))
+        manifests = [m for f in folders for m in read_runs(f).manifests.values()]
+        for manifest in manifests:
+            seconds = (manifest.last or {}).get("training_seconds")
+            if manifest.steps and seconds:
+                key = (manifest.task, manifest.scale, manifest.algorithm)
+                size = _size(manifest.hyperparameters)
+                self._stored[key, size].append(seconds / manifest.steps)
+        self.overheads = Overheads(measured(manifests))
         self._measured: dict[Key, list[tuple[float, float]]] = defaultdict(list)
         for row in _table():
             key = (row["task"], row["scale"], row["algorithm"])
@@ -148,6 +153,13 @@ class StepCosts:
         steps = _steps(run, data)
         assert steps is not None
         return steps * cost[0], cost[1]
+
+
+def _evaluations(run: Run, data: DataIdentity) -> float:
+    """Of a whole run, the one before its first step not counted."""
+    per_epoch = run.task.sampling.steps(data.examples["train"], run.shape)
+    interval, steps = run.evaluation_interval(per_epoch), _steps(run, data)
+    return steps / interval if interval and steps else run.task.evaluations
 
 
 def _steps(run: Run, data: DataIdentity) -> int | None:
@@ -220,8 +232,11 @@ def _once_tuned(
     count = arm.repetitions * len(arm.points)
     each = (costs.run(run, data) for run in some)
     total = _sum(each, stands_for=count / len(some))
-    what = f"{len(arm.points)} settings, once tuned"
-    return CostLine(arm.task, arm.algorithm, what, count, count, total)
+    plural = "s" * (len(arm.points) != 1)
+    what = f"{len(arm.points)} setting{plural}, once tuned"
+    # With a batch that the tuning has compiled for.
+    beside = costs.overheads.of([(some[0], count * (1 + _evaluations(some[0], data)))])
+    return CostLine(arm.task, arm.algorithm, what, count, count, total, beside)
 
 
 def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
@@ -233,24 +248,32 @@ def _point(point: Point, costs: StepCosts, study: Expansion) -> CostLine:
     if "batch_size" not in point.varied:
         what = f"batch {point.run.shape.size} {what}".strip()
     arm = point.arm
-    return CostLine(arm.task, arm.algorithm, what, len(jobs), len(missing), total)
+    beside = costs.overheads.of(
+        (job.run, 1 + _evaluations(job.run, data)) for job in missing
+    )
+    count = len(missing)
+    return CostLine(arm.task, arm.algorithm, what, len(jobs), count, total, beside)
 
 
 def _trials(search: Search, costs: StepCosts, study: Expansion) -> CostLine:
-    tuning = search.tuning
+    tuning, how = search.tuning, search.tuning.how
     search.load()
     study.damage += search.damage
-    left = [t for t in range(tuning.how.samples) if t not in search.ends]
+    left = [t for t in range(how.samples) if t not in search.ends]
     whole = [_trial(search, trial, costs) for trial in left]
     known = [trial for trial in whole if trial is not None]
     total = _sum(trial and (_expected(trial.ends), trial.source) for trial in whole)
     total = total._replace(longest=max((t.ends[-1] for t in known), default=0.0))
-    what = "tuning"
+    what, part = "tuning", 1.0
     if known:
         part = total.seconds / sum(trial.seconds for trial in known)
         what += f"; ASHA trains about {part:.0%} of each"
-    name, algorithm = tuning.task.name, tuning.algorithm.name
-    return CostLine(name, algorithm, what, tuning.how.samples, len(left), total)
+    runs = [trial_run(tuning, trial) for trial in left]
+    beside = costs.overheads.of(
+        (run, 1 + max(1.0, part * _evaluations(run, search.data))) for run in runs
+    )
+    name, algorithm, samples = tuning.task.name, tuning.algorithm.name, how.samples
+    return CostLine(name, algorithm, what, samples, len(left), total, beside)
 
 
 class _Trial(NamedTuple):
@@ -276,12 +299,9 @@ def _ends(search: Search, run: Run, seconds: float) -> list[float]:
     That is at a rung, at the most that a trial may train, or when it is done, after
     `seconds`. A trial is judged by evaluations, and so by the first from there on.
     """
-    per_epoch = run.task.sampling.steps(search.data.examples["train"], run.shape)
-    interval, steps = run.evaluation_interval(per_epoch), _steps(run, search.data)
-    share = interval / steps if interval and steps else 1 / run.task.evaluations
     unit = 1.0 if search.field == "training_seconds" else seconds / search.most
     marks = (unit * mark for mark in (*search.asha.milestones, search.most))
-    between = seconds * share
+    between = seconds / _evaluations(run, search.data)
     # A mark at an evaluation, but for rounding, is there and not at the next one.
     evaluations = (math.ceil(mark / between - 1e-9) for mark in marks)
     return sorted({min(seconds, count * between) for count in evaluations})
