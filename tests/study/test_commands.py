@@ -108,6 +108,14 @@ def test_an_estimate_for_partial_data_says_that_it_is_for_all(capsys, tmp_path):
     assert said not in _here(capsys, *study, "--partial-data")[1]
 
 
+def test_an_estimate_says_once_what_is_out_of_reach(capsys, tmp_path):
+    study = ["study", "penn-treebank", "--dry-run", "--store", tmp_path]
+    _, shown = _here(capsys, *study)
+    assert shown.count("out of reach") == 1
+    assert re.search(r"a run on penn-treebank .* days \(sgd-full\), .* \(adam\)", shown)
+    assert "compiling and evaluation of penn-treebank come on top" in shown
+
+
 @pytest.mark.slow
 def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, tmp_path):
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"

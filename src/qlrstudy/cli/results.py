@@ -99,7 +99,8 @@ def costs(title: str, lines: Sequence[CostLine], workers: int | None) -> None:
     shared = f", {duration(share)} on {workers} workers" if workers else ""
     more = f"; {unknown:,} runs more, of unknown cost" if unknown else ""
     tasks = sorted({task for line in lines for task in line.beside.unknown})
-    top = f"; compiling and evaluation of {', '.join(tasks)} come on top"
+    which = "those" if beside else "compiling and evaluation"
+    top = f"; {which} of {', '.join(tasks)} come on top"
     tell(f"{runs}{shared}{more}{top if tasks else ''}")
     _tell_out_of_reach(lines)
 
@@ -115,16 +116,18 @@ def taken_for_whole(tasks: Sequence[str]) -> None:
 
 def _tell_out_of_reach(lines: Sequence[CostLine]) -> None:
     """Name what no machine like the one of the estimate will ever do."""
-    longest: dict[tuple[str, str], float] = {}
+    longest: dict[str, dict[str, float]] = {}
     for line in lines:
-        key = (line.task, line.algorithm)
-        longest[key] = max(longest.get(key, 0.0), line.cost.longest)
-    for (task, algorithm), seconds in longest.items():
-        if seconds > _OUT_OF_REACH:
+        own = longest.setdefault(line.task, {})
+        own[line.algorithm] = max(own.get(line.algorithm, 0.0), line.cost.longest)
+    for task, own in longest.items():
+        long = {name: s for name, s in own.items() if s > _OUT_OF_REACH}
+        if long:
+            runs = ", ".join(f"{duration(s)} ({name})" for name, s in long.items())
             tell(
-                f"out of reach of one core: a run of {algorithm} on {task} alone takes "
-                f"up to {duration(seconds)}; `--scale laptop` is the same study on a "
-                "smaller model, and an accelerator is faster"
+                f"out of reach of one core: a run on {task} alone takes up to {runs}; "
+                "`--scale laptop` is the same study on a smaller model, and an "
+                "accelerator is faster"
             )
 
 
