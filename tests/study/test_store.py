@@ -477,6 +477,16 @@ TUNING = TuningIdentity(
 )
 
 
+def test_runs_are_counted_in_the_order_of_their_names(tmp_path):
+    for algorithm in ("adam-average", "adam"):  # as their directories are
+        identity = msgspec.structs.replace(IDENTITY, algorithm=algorithm)
+        run_directory(tmp_path, identity).write_manifest(
+            msgspec.structs.replace(_manifest(Status.RUNNING), algorithm=algorithm)
+        )
+    names = [count.name for count in contents(tmp_path).algorithms]
+    assert names == ["t adam", "t adam-average"]
+
+
 def test_a_failed_trial_that_is_tried_again_is_counted_once(tmp_path):
     directory = TuningDirectory(tmp_path / "tunings" / "t-a-0")
     directory.begin(TUNING)

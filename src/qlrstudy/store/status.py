@@ -82,7 +82,7 @@ def _by_algorithm(runs: StoredRuns) -> list[Count]:
     for path, manifest in runs.manifests.items():
         name = f"{manifest.task} {manifest.algorithm}"
         found.setdefault(name, Counter())[state(path, manifest.status)] += 1
-    return [Count(name, counter) for name, counter in found.items()]
+    return [Count(name, found[name]) for name in sorted(found)]
 
 
 def _trials(
