@@ -250,3 +250,16 @@ def test_a_step_of_nothing_says_what_is_missing(step):
 def test_complex_parameters_are_refused():
     with pytest.raises(ValueError, match="must be real, got torch.complex64"):
         AdamQLR([nn.Parameter(torch.ones(2, dtype=torch.complex64))])
+
+
+def test_a_step_among_cached_parametrisations_is_refused():
+    model = nn.utils.parametrizations.orthogonal(nn.Linear(2, 2))
+    objective = Objective(model, Gaussian(), torch.ones(4, 2), torch.ones(4, 2))
+    optimiser = AdamQLR(model.parameters())
+    with (
+        nn.utils.parametrize.cached(),
+        pytest.raises(RuntimeError, match=r"leave cached\(\) before step"),
+    ):
+        optimiser.step(objective)
+    optimiser.step(objective)
+    assert optimiser.info.step_size > 0

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
 
 from adamqlr.settings import check_range
 from adamqlr.torch.objective import Accumulated, Closure, Objective
@@ -235,4 +236,13 @@ def refuse_step_inside_forward() -> None:
             "step inside the forward pass of a DistributedDataParallel (Lightning runs "
             "training_step in one) would not know of the other processes: train in one "
             "process, or in a plain loop pass Objective the wrapped model"
+        )
+
+
+def refuse_cached_parametrisations() -> None:
+    """Refuse a step where parametrised weights are cached: no look would move them."""
+    if parametrize._cache_enabled:
+        raise RuntimeError(
+            "step inside torch.nn.utils.parametrize.cached() would look at weights "
+            "that were made before they are moved: leave cached() before step()"
         )

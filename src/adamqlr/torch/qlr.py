@@ -31,6 +31,7 @@ from adamqlr.torch.arguments import (
     checked_closure,
     is_objective,
     noted,
+    refuse_cached_parametrisations,
     refuse_learning_rate,
     refuse_nothing_to_train,
     refuse_parameters_elsewhere,
@@ -314,6 +315,7 @@ class QLR(torch.optim.Optimizer):
                 optimisers.
         """
         refuse_scaled_gradients(self)
+        refuse_cached_parametrisations()
         refuse_peak_rate(type(self).__name__, self.param_groups)
         if closure is None and self._is_asked_for_states():
             return self._begin_states()
