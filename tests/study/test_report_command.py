@@ -74,6 +74,14 @@ def test_figures_can_be_left_out(formats, kinds, store, tmp_path, capsys):
     assert (tmp_path / "index.html").exists()
 
 
+def test_a_report_is_not_written_over_its_store(tmp_path, capsys):
+    write_run(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert command.main(["report", str(tmp_path), "-o", f"{tmp_path}/."]) == 2
+    assert "is the store itself" in capsys.readouterr().err.replace("\n", " ")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_second_report_keeps_nothing_of_the_first_but_what_is_not_its_own(tmp_path):
     stores, folder = (tmp_path / "1", tmp_path / "2"), tmp_path / "report"
     write_run(stores[0], task="uci-protein")

@@ -42,8 +42,10 @@ def write(
         ready: told the page's path as soon as it can be opened.
 
     Raises:
-        ValueError: there is nothing to report, or nothing can be written.
+        ValueError: there is nothing to report, nothing can be written, or the directory
+            is the store.
     """
+    _refuse_store(store, directory)
     found = contents(store, watch)
     try:
         _clear(directory)
@@ -60,6 +62,15 @@ def write(
     return Written(
         page_path, tables, drawn, found.warnings, found.ranking, found.one_rate
     )
+
+
+def _refuse_store(store: Path, directory: Path) -> None:
+    """A report lies beside its store, which whoever packs or copies it has alone."""
+    if directory.resolve() == store.resolve():
+        raise ValueError(
+            f"-o {str(directory)!r} is the store itself, which is only read: choose a "
+            "directory beside or inside it"
+        )
 
 
 def _clear(directory: Path) -> None:
