@@ -4,9 +4,10 @@
 
 A run's seconds are those of the wall, to which other work on the machine adds. Here all
 methods of a cell take turns at some hundred steps of their runs, one thread each, and
-the least CPU time of each stretch counts. With a store, prints the areas under the
-performance profiles with these costs too, for the steps that its runs took to the
-target.
+the least CPU time counts, of early steps and of late ones. With a store, prints the
+areas under the performance profiles with these costs too, for the steps that its runs
+took to the target. Two cores may be one core's threads, so that other work doubles the
+CPU time of a step at times: stop it where it can be stopped.
 """
 
 import argparse
@@ -46,10 +47,12 @@ Key = tuple[str, int, float]  # task, batch size, steps
 
 
 class Turn:
-    """A run under way, and the least CPU time of each of its stretches so far.
+    """A run under way, and the least CPU time of its steps so far, early and late.
 
     A method's steps may cost less late in a run than early, as AdamQLR's do, so that a
-    run's own steps are timed, from its first on and from there again.
+    run's own steps are timed, from its first on and from there again. Early and late
+    are powers of two: most stretches of a run are alike, and other work on the machine
+    disturbs some of them.
     """
 
     def __init__(self, run: Run, train: Any) -> None:
@@ -57,16 +60,19 @@ class Turn:
         self.steps, self.count = int(run.budget.amount), FEW
         self.begin()
         self.take()
-        self.take()  # the first steps may cost more
+        self.begin()  # what is compiled or loaded first may cost more
+        self.take()
         most = min(self.steps, loops.CAPACITY)
-        count = min(int(ROUND_SECONDS / self.least[FEW]), most) // FEW * FEW
+        count = min(int(ROUND_SECONDS / self.cost), most) // FEW * FEW
         self.count = max(FEW, count)
         self.begin()
 
     @property
     def cost(self) -> float:
         """Mean CPU seconds of a step."""
-        return sum(self.least.values()) / len(self.least)
+        starts = range(0, self.steps - self.count + 1, self.count)
+        ages = [age for age in map(int.bit_length, starts) if age in self.least]
+        return sum(self.least[age] for age in ages) / len(ages)
 
     def begin(self) -> None:
         self.carry = self.loop.prepare(self.loop.init())
@@ -80,7 +86,8 @@ class Turn:
         begin = time.process_time()
         self.carry, _ = self.loop.advance(self.carry, start, stop)
         seconds = (time.process_time() - begin) / self.count
-        self.least[start] = min(self.least.get(start, math.inf), seconds)
+        age = start.bit_length()
+        self.least[age] = min(self.least.get(age, math.inf), seconds)
         self.step = stop
 
 
