@@ -15,10 +15,14 @@ import pytest
 
 from qlrstudy.cli import main as cli
 from qlrstudy.cli import options
+from qlrstudy.cluster import connection
 from qlrstudy.store.manifest import Manifest
 from qlrstudy.store.runs import RunDirectory, read_runs
 from qlrstudy.studies import STUDIES
 from report_cases import write_run
+
+# Earlier tests have used JAX in this process, which a command does not.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
 
 ROOT = Path(__file__).parents[2]
 # Two algorithms on Rosenbrock's valley, one of them tuned first: a few seconds each.
@@ -30,6 +34,21 @@ SMOKE += ["--algorithms", "sgd-minimal", "adam-untuned"]
 def own_signals(monkeypatch):
     """Handlers that do not outlive their command."""
     monkeypatch.setattr(options, "stop_on_signals", lambda: lambda: False)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """A Ray with room for one worker, for all commands that may do without their own.
+
+    Two studies start theirs: one that is left to end, and one that is killed.
+    """
+    connection.prepare(None)
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    yield ["--address", made.address]
+    made.shutdown()
 
 
 def _start(*arguments: object, **options) -> subprocess.Popen:
@@ -45,10 +64,16 @@ def _command(*arguments: object) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def _here(capsys, *arguments: object) -> tuple[int, str]:
-    """A command that starts nothing, in this process."""
+def _heard(capsys, *arguments: object) -> tuple[int, str, str]:
+    """A command that starts no Ray, in this process, and all that it says."""
     code = cli.main([str(argument) for argument in arguments])
-    return code, capsys.readouterr().out
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def _here(capsys, *arguments: object) -> tuple[int, str]:
+    """Likewise, and what it shows."""
+    return _heard(capsys, *arguments)[:2]
 
 
 def _to_do(capsys, *arguments: object) -> tuple[int, int]:
@@ -117,7 +142,7 @@ def test_an_estimate_says_once_what_is_out_of_reach(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, tmp_path):
+def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, ray, tmp_path):
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     code, out, err = _command(*SMOKE, "--store", whole)
     assert code == 0, err
@@ -143,7 +168,7 @@ def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, tmp_path):
     ]
     for path in hurt:
         path.write_bytes(b"[" + path.read_bytes()[1:])
-    code, out, err = _command(*SMOKE, "--store", pieces)
+    code, out, err = _heard(capsys, *SMOKE, "--store", pieces, *ray)
     assert code == 0, err
     assert all(str(path) in err for path in hurt), err
     assert _losses(pieces) == _losses(whole)
@@ -157,16 +182,15 @@ def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, tmp_path):
     assert _here(capsys, "pack", pieces, packed)[0] == 0
     assert _here(capsys, "unpack", packed, back)[0] == 0
     assert _to_do(capsys, *SMOKE, "--store", back) == (0, 8)
-    code, out, err = _command(*SMOKE, "--store", back)  # starts no Ray: all is done
-    assert code == 0, err
+    assert _here(capsys, *SMOKE, "--store", back)[0] == 0  # starts no Ray: all is done
     assert _manifests(back) == _manifests(pieces)
 
 
 @pytest.mark.slow
-def test_a_tuning_is_shown_found_and_repeated(capsys, tmp_path):
-    store = ["--store", tmp_path]
+def test_a_tuning_is_shown_found_and_repeated(capsys, ray, tmp_path):
+    store = ["--store", tmp_path, *ray]
     tune = ["tune", "rosenbrock", "sgd-minimal", "--resource", "epochs", "--samples"]
-    code, out, err = _command(*tune, 3, *store)
+    code, out, err = _heard(capsys, *tune, 3, *store)
     assert code == 0, err
     assert "rung at step" in out and "best: learning_rate" in out
     code, shown = _here(capsys, "status", tmp_path)
@@ -175,11 +199,12 @@ def test_a_tuning_is_shown_found_and_repeated(capsys, tmp_path):
     (log,) = tmp_path.glob("tunings/*/log.jsonl")
     log.write_bytes(b"\0" + log.read_bytes()[1:])
     (log.parent / "best.json").write_bytes(b"")
-    code, again, err = _command(*tune, 3, *store)
+    code, again, err = _heard(capsys, *tune, 3, *store)
     assert code == 0 and f"{log}: line 1: is damaged" in err, err
     assert _best(again) == _best(out)
-    best = ["--hyperparameters", "best", "--steps", "3", "--repetitions", "2"]
-    code, out, err = _command("repeat", "rosenbrock", "sgd-minimal", *best, *store)
+    repeat = ["repeat", "rosenbrock", "sgd-minimal", "--hyperparameters", "best"]
+    repeat += ["--steps", "3", "--repetitions", "2"]
+    code, out, err = _heard(capsys, *repeat, *store)
     assert code == 0 and "2 finished" in out, err
 
 
@@ -220,7 +245,9 @@ def test_committed_results_pack_to_themselves(capsys, unpacked, tmp_path):
 
 
 @pytest.mark.slow
-def test_one_damaged_manifest_is_named_and_the_rest_served(capsys, unpacked, tmp_path):
+def test_one_damaged_manifest_is_named_and_the_rest_served(
+    capsys, ray, unpacked, tmp_path
+):
     store = tmp_path / "store"
     study = ["study", "any-batch", "--tasks", "diabetes", "--algorithms", "prodigy"]
     for path in (unpacked / "any-batch").glob("diabetes-prodigy-seed*"):
@@ -239,7 +266,7 @@ def test_one_damaged_manifest_is_named_and_the_rest_served(capsys, unpacked, tmp
 
     assert _to_do(capsys, *study, "--store", store) == (1, 9)
     # The first run is done again by a worker, and all that is said of it names it.
-    code, out, err = _command(*study, "--store", store)
+    code, out, err = _heard(capsys, *study, "--store", store, *ray)
     assert code == 0 and str(hurt) in err, err
     assert _to_do(capsys, *study, "--store", store) == (0, 9)
 
