@@ -26,33 +26,39 @@ def found(request, tmp_path_factory):
     return contents(store)
 
 
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
 @pytest.mark.slow
-def test_every_view_opens_without_a_complaint(found, tmp_path):
+def test_every_view_opens_without_a_complaint(found, browser, tmp_path):
     path = tmp_path / "index.html"
     path.write_text(html(found), encoding="utf-8")
     complaints: list[str] = []
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        listen(page, complaints)
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]")
-        for link in page.locator("#views a").all():
-            link.click()
-            view = (link.get_attribute("href") or "").removeprefix("#")
-            expect(page.locator(f"main[data-view='{view}'] h1")).to_be_visible()
-            drawn = page.evaluate(
-                """[...document.querySelectorAll("main svg *")].flatMap((e) =>
-                [...e.attributes]).filter((a) => /NaN|Infinity|undefined/.test(a.value))
-                .map((a) => a.ownerElement.outerHTML)"""
-            )
-            assert drawn == []
-            assert "NaN" not in page.locator("main").inner_text()
-            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert wide <= 0
-        page.set_viewport_size({"width": 360, "height": 740})
-        page.goto(path.as_uri())
-        page.wait_for_timeout(200)
-        assert cut_labels(page) == []
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    listen(page, complaints)
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    for link in page.locator("#views a").all():
+        link.click()
+        view = (link.get_attribute("href") or "").removeprefix("#")
+        expect(page.locator(f"main[data-view='{view}'] h1")).to_be_visible()
+        drawn = page.evaluate(
+            """[...document.querySelectorAll("main svg *")].flatMap((e) =>
+            [...e.attributes]).filter((a) => /NaN|Infinity|undefined/.test(a.value))
+            .map((a) => a.ownerElement.outerHTML)"""
+        )
+        assert drawn == []
+        assert "NaN" not in page.locator("main").inner_text()
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(path.as_uri())
+    page.wait_for_timeout(200)
+    assert cut_labels(page) == []
+    page.close()
     assert complaints == []
 
 
