@@ -211,7 +211,7 @@ def test_a_full_disk_loses_nothing_that_was_written(small_disk):
         directory.append_record(_record(0))
         directory.append_steps(_reports(10))
         directory.save(Checkpoint(10, 1.0, 1.0, [np.ones(10)]))
-        with pytest.raises(StoreError, match="No space left.*another place"):
+        with pytest.raises(StoreError, match="No space left.*--store"):
             directory.save(Checkpoint(20, 1.0, 1.0, [np.ones(100_000)]))
         with pytest.raises(StoreError, match="No space left"):
             directory.append_steps(_reports(100_000))

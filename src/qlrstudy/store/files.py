@@ -68,8 +68,8 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"cannot write {path}: {error.strerror or error}; free some space or "
-            "choose another place, then give the same command: it goes on from what "
-            "is stored"
+            "choose another --store, then give the same command: the run goes on from "
+            "its last checkpoint"
         ) from error
 
 
