@@ -253,14 +253,11 @@ def judge(
         rejected=where(accepted, False, True),
         rejections=rejections,
     )
-    # Examples that all count nothing, as in a batch of padding, teach nothing: their
-    # loss of zero is no sign of a network that knows them.
-    taught = accepted & (measured.slope != 0)
     learnt = zip(proposal.memory, memory, strict=True)
-    return Memory(*[where(taught, new, old) for new, old in learnt])._replace(
+    return Memory(*[where(accepted, new, old) for new, old in learnt])._replace(
         damping=where(sound, damping, memory.damping),
         reach=_next_reach(memory.reach, measured, step_size, accepted),
-        steps=memory.steps + where(taught, 1, 0),
+        steps=memory.steps + where(accepted, 1, 0),
         rejections=rejections,
     ), info
 
@@ -277,9 +274,9 @@ def _next_reach(
 
 
 def averaging_weight(average: Average, memory: Memory, info: StepInfo) -> Scalar:
-    """Of the new parameters in the mean of all; zero if none were made."""
+    """Of the new parameters in the mean of all; zero if the step was refused."""
     weight = rules.averaging_weight(memory.steps, average.power)
-    return where(info.rejected | (info.slope == 0), 0.0, weight)
+    return where(info.rejected, 0.0, weight)
 
 
 def _outcome(

@@ -18,7 +18,7 @@ from adamqlr.torch import (
     Probe,
     Rule,
 )
-from torch_cases import MLP, batch, set_reach, small_net, torch_objective
+from torch_cases import MLP, set_reach, torch_objective
 
 
 class Poisoned(nn.Module):
@@ -170,25 +170,6 @@ def test_steps_between_looks_wait_for_a_first_curvature():
         optimiser.step(Objective(model, Gaussian(), X, targets))
         looks.append(math.isfinite(optimiser.info.curvature))
     assert looks == [False, *[True] * 8, False, True]
-
-
-def test_batches_of_which_nothing_counts_teach_nothing():
-    """Of padding alone, say: a network is not taken for one that knows it all."""
-    model, (x, y) = small_net(), batch()
-    optimiser, padding = AdamQLR(model.parameters()), torch.full_like(y, -100)
-    remembered = lambda: {
-        name: value
-        for name, value in optimiser.param_groups[0].items()
-        if name.startswith("memory_")
-    }
-    before = remembered()
-    for number in range(10):
-        empty = number % 2 == 0
-        labels = padding if empty else y
-        optimiser.step(Objective(model, nn.CrossEntropyLoss(), x, labels))
-        assert (remembered() == before) == empty
-        assert not optimiser.info.rejected
-        before = remembered()
 
 
 def test_dead_units_leave_parameters_and_damping():
