@@ -6,8 +6,9 @@ A run's seconds are those of the wall, to which other work on the machine adds. 
 methods of a cell take turns at some hundred steps of their runs, one thread each, and
 the least CPU time counts, of early steps and of late ones. With a store, prints the
 areas under the performance profiles with these costs too, for the steps that its runs
-took to the target. Two cores may be one core's threads, so that other work doubles the
-CPU time of a step at times: stop it where it can be stopped.
+took to the target. Not to be relied on where batches are small: a stretch has a cost
+of its own, the order of an epoch's examples, and methods have stretches of different
+lengths, so that a step may seem to cost half or twice of what it does.
 """
 
 import argparse
