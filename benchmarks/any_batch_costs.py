@@ -6,9 +6,7 @@ A run's seconds are those of the wall, to which other work on the machine adds. 
 methods of a cell take turns at some hundred steps of their runs, one thread each, and
 the least CPU time counts, of early steps and of late ones. With a store, prints the
 areas under the performance profiles with these costs too, for the steps that its runs
-took to the target. Not to be relied on where batches are small: a stretch has a cost
-of its own, the order of an epoch's examples, and methods have stretches of different
-lengths, so that a step may seem to cost half or twice of what it does.
+took to the target.
 """
 
 import argparse
@@ -58,15 +56,17 @@ class Turn:
 
     def __init__(self, run: Run, train: Any) -> None:
         self.loop = loops.loop(run, train)
-        self.steps, self.count = int(run.budget.amount), FEW
-        self.begin()
-        self.take()
-        self.begin()  # what is compiled or loaded first may cost more
-        self.take()
+        self.steps = int(run.budget.amount)
+        for _ in range(2):  # what is compiled or loaded first may cost more
+            self.begin(FEW)
+            self.take()
+
+    @property
+    def stretch(self) -> int:
+        """Steps that take about as long as a turn should."""
         most = min(self.steps, loops.CAPACITY)
         count = min(int(ROUND_SECONDS / self.cost), most) // FEW * FEW
-        self.count = max(FEW, count)
-        self.begin()
+        return max(FEW, count)
 
     @property
     def cost(self) -> float:
@@ -75,9 +75,10 @@ class Turn:
         ages = [age for age in map(int.bit_length, starts) if age in self.least]
         return sum(self.least[age] for age in ages) / len(ages)
 
-    def begin(self) -> None:
+    def begin(self, count: int) -> None:
+        """Start the run anew, so many steps a turn."""
         self.carry = self.loop.prepare(self.loop.init())
-        self.step, self.least = 0, dict[int, float]()
+        self.step, self.count, self.least = 0, count, dict[int, float]()
 
     def take(self) -> None:
         """Some more steps, or the first ones again where the run ends."""
@@ -106,6 +107,10 @@ def measured(options: argparse.Namespace) -> Iterator[tuple[Key, Mapping[str, fl
         data = task.load(DataOptions(options.data_dir, partial=True))
         train = jax.device_put(data.train)
         turns = {name: Turn(run, train) for name, run in own.items()}
+        # One length for all: a stretch has a cost of its own, the order of an epoch.
+        count = turns["adam"].stretch
+        for turn in turns.values():
+            turn.begin(count)
         for _ in range(ROUNDS):
             for turn in turns.values():
                 turn.take()
