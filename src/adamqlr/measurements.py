@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     """What a likelihood says about the batch of a step.
 
     Attributes:
-        examples: how many the mean loss is over.
+        examples: how many the mean loss is over; of padding alone, zero.
         scale: of the targets; `None` where the loss is in nats by itself.
         least: the loss below which no step can go; `None` if that is not known.
         chance: of a loss in nats, those that guessing costs; `None` if not known.
@@ -76,7 +76,7 @@ class Measurement(NamedTuple):
         curvature: $d^\top C d$; NaN where nobody looked.
         distance: $h$, at which a look evaluates the model; `None` for a derivative.
         looked: whether somebody did, which also says whether a trial counts.
-        sound: whether loss and gradient are finite.
+        sound: whether loss and gradient are finite, of a batch with any examples.
         rounding: size of rounding errors in a difference of two losses.
         batch: what the likelihood says; `None` where the rule has no budget.
         farthest: see `Look`.
@@ -113,7 +113,7 @@ def measurement(
         slope: along the direction.
         square_norm: of the direction.
         looked: whether somebody did.
-        sound: whether loss and gradient are finite.
+        sound: whether loss and gradient are finite, of a batch with any examples.
         epsilon: relative rounding of the loss's type.
         batch: what the likelihood says, where the rule has a budget.
     """

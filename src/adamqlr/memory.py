@@ -94,7 +94,8 @@ def with_batch(memory: Memory, measured: Measurement) -> tuple[Memory, Scalar]:
     examples = memory.examples + more
     uncounted = rules.left_out(examples, more, memory.examples)
     memory = memory._replace(examples=examples, uncounted=uncounted)
-    scale, share = _scale(measured.loss, batch), batch.examples / examples
+    scale = _scale(measured.loss, batch)
+    share = rules.quotient(batch.examples, examples)
     if scale is None:
         return memory, 1
     memory = memory._replace(

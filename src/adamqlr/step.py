@@ -88,7 +88,8 @@ class StepInfo(NamedTuple):
         kl_divergence: $\alpha^2 d^\top C d / 2 \phi$, by the curvature that the step
             was counted with: nats, if $C$ is the Fisher.
         limit: a `Limit`, what decided the step's length.
-        rejected: whether the step was refused because something was not finite.
+        rejected: whether the step was refused because something was not finite, or the
+            batch had no examples.
         rejections: how many steps were refused so far.
     """
 
@@ -218,8 +219,9 @@ def judge(
     """What the step teaches, and what there is to say about it.
 
     The step to make is `StepInfo.step_size`: zero where anything that should be finite
-    is not. If that is the batch's own loss or gradient, nothing is learnt from it; if
-    it is what the step would lead to, the model is trusted less.
+    is not. If that is the batch's own loss or gradient, nothing is learnt from it, as
+    from a batch of no examples; if it is what the step would lead to, the model is
+    trusted less.
 
     Args:
         rule: the settings.

@@ -51,6 +51,24 @@ def assert_same(a, b):
     jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
+def padding():
+    """An objective without a single example that counts."""
+    return Objective(mlp, Gaussian(), jnp.ones((4, 3)), jnp.zeros((4, 2)), jnp.zeros(4))
+
+
+def test_batches_of_padding_alone_teach_nothing():
+    """Least of all that the network knows all there is, as a loss of zero would say."""
+    optimiser, params = adam_qlr(), mlp_params()
+    begun = state = optimiser.init(params)
+    step = jax.jit(lambda *carry: train_step(optimiser, padding(), *carry)[:2])
+    for refused in range(1, 9):
+        params, state = step(params, state)
+        assert_same(params, mlp_params())
+        assert_same(state.base, begun.base)
+        assert_same(state.memory, begun.memory._replace(rejections=refused))
+        assert state.info.rejected
+
+
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 @pytest.mark.parametrize("optimiser", [plain(), adam_qlr()], ids=["plain", "default"])
 def test_a_batch_that_is_not_finite_leaves_all_but_the_counts(where, optimiser):
@@ -174,4 +192,4 @@ def test_a_batch_of_masked_examples_leaves_parameters_and_damping():
         optimiser = plain(curvature=curvature, budget=KLBudget(1e-5, decay=0.0))
         new, state = one_step(optimiser, objective, params)
         np.testing.assert_array_equal(new, params)
-        assert state.memory.damping == np.float32(1e-3) and not state.info.rejected
+        assert state.memory.damping == np.float32(1e-3) and state.info.rejected

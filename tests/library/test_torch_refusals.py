@@ -18,7 +18,7 @@ from adamqlr.torch import (
     Probe,
     Rule,
 )
-from torch_cases import MLP, set_reach, torch_objective
+from torch_cases import MLP, batch, set_reach, small_net, torch_objective
 
 
 class Poisoned(nn.Module):
@@ -170,6 +170,20 @@ def test_steps_between_looks_wait_for_a_first_curvature():
         optimiser.step(Objective(model, Gaussian(), X, targets))
         looks.append(math.isfinite(optimiser.info.curvature))
     assert looks == [False, *[True] * 8, False, True]
+
+
+def test_batches_of_padding_alone_teach_nothing():
+    """A network is not taken for one that knows it all."""
+    model, (x, y) = small_net(), batch()
+    optimiser, padding = AdamQLR(model.parameters()), torch.full_like(y, -100)
+    kept = lambda: copy.deepcopy((optimiser.state_dict(), model.state_dict()))
+    for refused in range(1, 4):
+        optimiser.step(Objective(model, nn.CrossEntropyLoss(), x, y))
+        before = kept()
+        optimiser.step(Objective(model, nn.CrossEntropyLoss(), x, padding))
+        assert optimiser.info.rejected and optimiser.info.rejections == refused
+        before[0]["param_groups"][0]["memory_rejections"] = float(refused)
+        torch.testing.assert_close(kept(), before, rtol=0, atol=0)
 
 
 def test_dead_units_leave_parameters_and_damping():

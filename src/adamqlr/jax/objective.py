@@ -162,8 +162,8 @@ class Objective:
     def _examples(self, outputs: PyTree) -> Float[Array, ""]:
         r"""How many examples the mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
 
-        Their number without weights; of a mask, how many it keeps (Kish 1965). Never
-        below one, which a batch of none would have.
+        Their number without weights; of a mask, how many it keeps (Kish 1965): one
+        at least, unless it keeps none.
         """
         losses = jax.eval_shape(self.losses, outputs)
         counts = self._counts(losses.shape, losses.dtype)
@@ -172,7 +172,7 @@ class Objective:
         sums = jnp.sum(counts), jnp.sum(jnp.square(counts))
         count, squares = total(sums, self.axis_name)
         effective = count**2 / jnp.where(squares == 0, 1, squares)
-        return jnp.maximum(effective, 1)
+        return jnp.where(count == 0, 0, jnp.maximum(effective, 1))
 
     def _counts(
         self, shape: tuple[int, ...], dtype: jnp.dtype

@@ -123,6 +123,9 @@ def qlr(
         loss, params, value_fn = checked_arguments(params, value, grad, value_fn)
         extra |= {"value": value, "grad": grad, "value_fn": value_fn}
         sound = jnp.isfinite(loss) & squares_are_finite((grad, updates))
+        batch, outputs = _batch(rule, value_fn, params, outputs, loss)
+        if batch is not None:
+            sound &= batch.examples > 0  # Padding alone teaches nothing.
 
         def turn() -> tuple[optax.Updates, optax.OptState]:
             direction, new = base.update(updates, state.base, params, **extra)
@@ -131,12 +134,11 @@ def qlr(
         def unturned() -> tuple[optax.Updates, optax.OptState]:
             return _nan(jax.eval_shape(turn)[0]), state.base
 
-        # A batch that is not finite leaves nothing behind.
+        # A batch that is not sound leaves nothing behind.
         direction, base_state = _if(sound, turn, unturned)
         slope, square_norm = slope_and_square(grad, direction)
         sound &= jnp.isfinite(slope) & jnp.isfinite(square_norm)
 
-        batch, outputs = _batch(rule, value_fn, params, outputs, loss)
         point = Point(value_fn, params, outputs, loss)
         reach = step.reach(state.memory, loss, slope, batch)
         looked = step.is_due(rule, state.memory)

@@ -147,11 +147,12 @@ class Point:
     def _examples(self) -> Scalar:
         r"""How many examples a mean is over, $(\sum_i w_i)^2 / \sum_i w_i^2$.
 
-        Their number without weights; of a mask, how many it keeps (Kish 1965). Never
-        below one, which a batch of none would have.
+        Their number without weights; of a mask, how many it keeps (Kish 1965): one
+        at least, unless it keeps none.
         """
         total, squares = self.tally
-        return rules.maximum(total * total / at_least_something(squares), 1.0)
+        effective = rules.maximum(total * total / at_least_something(squares), 1.0)
+        return rules.where(total == 0, 0.0, effective)
 
     def _average(self, values: list[Tensor]) -> Tensor:
         sums = [p.sum(v) for p, v in zip(self.parts, values, strict=True)]
