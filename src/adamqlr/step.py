@@ -276,8 +276,13 @@ def _next_reach(
 
 
 def averaging_weight(average: Average, memory: Memory, info: StepInfo) -> Scalar:
-    """Of the new parameters in the mean of all; zero if the step was refused."""
-    weight = rules.averaging_weight(memory.steps, average.power)
+    """Of the new parameters in the mean of all; zero if the step was refused.
+
+    Those of a network that was worse than a constant are no more to be averaged than
+    its examples are to be counted: what comes next takes their place.
+    """
+    count = rules.maximum(steps_that_count(memory), 1.0)
+    weight = rules.averaging_weight(count, average.power)
     return where(info.rejected, 0.0, weight)
 
 

@@ -48,6 +48,19 @@ def test_evaluation_params_are_the_mean_of_what_was_trained():
     np.testing.assert_allclose(found, weighted_mean(iterates, 3.0), rtol=1e-5)
 
 
+def test_iterates_that_are_worse_than_a_constant_hardly_count():
+    """A network that starts far off is evaluated where it is, not where it was."""
+    optimiser, params = adam_qlr(), jnp.full(1, 1e3)
+    state = optimiser.init(params)
+    step = jax.jit(lambda params, state: jax_step(optimiser, REGRESSION, params, state))
+    for _ in range(100):
+        params, state, *_ = step(params, state)
+        error, shown = params - 3, evaluation_params(state, params) - 3
+        if abs(error) > 30:
+            np.testing.assert_allclose(shown, error, rtol=1e-3)
+    assert abs(shown) < 0.1
+
+
 def test_without_an_average_the_params_are_evaluated():
     optimiser, params = adam_qlr(rule=Rule(average=None)), jnp.ones(1)
     assert evaluation_params(optimiser.init(params), params) is params
@@ -79,6 +92,8 @@ def test_a_refused_batch_leaves_the_average():
 def problem(dtype=torch.float32):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).to(dtype)
+    for param in model[2].parameters():
+        nn.init.zeros_(param)  # One that is worse than guessing would not count.
     x = torch.randn(32, 4, dtype=dtype)
     return model, TorchObjective(model, Categorical(), x, x[:, :3].argmax(1))
 
