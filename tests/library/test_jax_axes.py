@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 import pytest
 
 from adamqlr.jax import (
@@ -188,6 +189,20 @@ def test_it_may_be_the_last_of_chains_in_chains():
     optimiser = optax.named_chain(("a", optax.clip(1.0)), ("b", inner))
     params, objective = mlp_params(), Objective(mlp, Gaussian(), X, Y)
     train_step(optimiser, objective, params, optimiser.init(params))
+
+
+WRAPPERS = {
+    "schedule_free": lambda ours: optax.contrib.schedule_free(ours, 1.0),
+    "mechanize": optax.contrib.mechanize,
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_nothing_around_it_may_make_other_steps(name):
+    optimiser, params = WRAPPERS[name](adam_qlr()), mlp_params()
+    objective = Objective(mlp, Gaussian(), X, Y)
+    with pytest.raises(ValueError, match=f"{name} around this optimiser"):
+        train_step(optimiser, objective, params, optimiser.init(params))
 
 
 AROUND = {

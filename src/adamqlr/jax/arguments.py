@@ -48,6 +48,7 @@ def checked_arguments(
     refuse_unnamed_axes(value_fn)
     refuse_multi_steps()
     refuse_later_in_chain()
+    refuse_wrappers()
     return jnp.asarray(value, scalar_dtype(params)), params, value_fn
 
 
@@ -164,4 +165,27 @@ def refuse_later_in_chain() -> None:
                     "it, decay into weight_decay, and leave learning rates and "
                     "schedules out (Rule(horizon=Horizon(steps)) knows an end)"
                 )
+        frame = frame.f_back
+
+
+# Transformations of optax that make other steps of those of the optimiser inside, by
+# the modules that they are in.
+_WRAPPERS = {
+    "optax.contrib._schedule_free": "schedule_free",
+    "optax.contrib._mechanic": "mechanize",
+}
+
+
+def refuse_wrappers() -> None:
+    """Refuse what moves parameters otherwise than by the steps that were measured."""
+    frame = sys._getframe()
+    while frame is not None:
+        name = _WRAPPERS.get(frame.f_globals.get("__name__", ""))
+        if name is not None:
+            raise ValueError(
+                f"optax's {name} around this optimiser would move the parameters "
+                "otherwise than by the step that was measured: use it alone, its "
+                "average is evaluation_params(state, params) and its step sizes need "
+                "no tuning"
+            )
         frame = frame.f_back
