@@ -68,8 +68,8 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"cannot write {path}: {error.strerror or error}; free some space or "
-            "choose another --store, then give the same command: the run goes on from "
-            "its last checkpoint"
+            "choose another place (of runs, --store), then give the same command: it "
+            "goes on from what is stored"
         ) from error
 
 
@@ -167,7 +167,7 @@ def locked(path: Path, *, wait: float = _LOOK_SECONDS) -> Iterator[None]:
         except filelock.Timeout:
             raise BusyError(
                 f"another process is writing {path.parent}; wait for it, or choose "
-                "another --seed or --store"
+                "another place (of runs, --seed or --store)"
             ) from None
     try:
         yield
