@@ -1,10 +1,24 @@
 """Two processes on one machine, as `torchrun` starts them."""
 
+import multiprocessing
 import os
 
 import torch
 from torch import distributed
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
+
+# Processes begin as copies of one that has loaded all this, which takes many seconds.
+multiprocessing.set_forkserver_preload(
+    [
+        "accelerate",
+        "adamqlr.jax",
+        "adamqlr.torch",
+        "pytest",
+        "torch._dynamo",
+        "torch.distributed.fsdp",
+        "torch.distributed.tensor",
+    ]
+)
 
 
 def in_two_processes(work, folder):
@@ -12,7 +26,9 @@ def in_two_processes(work, folder):
     port = distributed.TCPStore(
         "127.0.0.1", 0, is_master=True, wait_for_workers=False
     ).port
-    spawn(_begin, (work, port + 1, folder), nprocs=2)
+    start_processes(
+        _begin, (work, port + 1, folder), nprocs=2, start_method="forkserver"
+    )
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in (0, 1)]
 
 

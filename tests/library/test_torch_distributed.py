@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import distributed, nn
-from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 from adamqlr.torch import (
@@ -15,6 +14,7 @@ from adamqlr.torch import (
     Objective,
     Probe,
 )
+from processes import in_two_processes
 from torch_cases import set_reach
 
 # Processes with unequal shares of the weights, the second in two micro-batches.
@@ -55,11 +55,8 @@ def contents(model):
     return [param.detach().clone() for param in model.parameters()]
 
 
-def work(rank, port, path):
-    torch.set_num_threads(1)
-    distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
-    )
+def work(rank):
+    distributed.init_process_group("gloo")
     answers = []
     for curvature, likelihood in CASES:
         share = [tensor[SHARES[rank]] for tensor in data(likelihood)]
@@ -67,16 +64,12 @@ def work(rank, port, path):
         pieces = zip(*[tensor.chunk(rank + 1) for tensor in share], strict=True)
         parts = [Objective(model, likelihood, *piece) for piece in pieces]
         answers.append(steps(model, Accumulated(parts), curvature))
-    torch.save(answers, path / f"{rank}.pt")
     distributed.destroy_process_group()
+    return answers
 
 
 def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
-    port = distributed.TCPStore(
-        "127.0.0.1", 0, is_master=True, wait_for_workers=False
-    ).port
-    spawn(work, (port + 1, tmp_path), nprocs=2)
-    ranks = [torch.load(tmp_path / f"{r}.pt", weights_only=False) for r in (0, 1)]
+    ranks = in_two_processes(work, tmp_path)
     for (curvature, likelihood), *found in zip(CASES, *ranks, strict=True):
         model = make_model()
         whole = Objective(model, likelihood, *data(likelihood))
