@@ -16,7 +16,8 @@ from cases import mlp, mlp_params
 SHARDED = """
     import jax, jax.numpy as jnp, numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
-    from adamqlr.jax import Categorical, Fisher, Rule, Subsampled, adam_qlr, trainer
+    from adamqlr.jax import (Categorical, Fisher, Gaussian, Rule, Subsampled, adam_qlr,
+                             trainer)
 
     assert jax.device_count() == 8
     jax.config.update("jax_enable_x64", True)
@@ -50,10 +51,26 @@ SHARDED = """
         np.testing.assert_allclose(shared_sizes, alone_sizes, rtol=1e-6)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6),
                      alone, shared)
+
+    # Parameters whose types say how they are sharded, as `jax.make_mesh` has it.
+    explicit = (jax.sharding.AxisType.Explicit,)
+    mesh = jax.make_mesh((8,), ("columns",), axis_types=explicit)
+    by_columns = NamedSharding(mesh, PartitionSpec(None, "columns"))
+    init, step = trainer(lambda w, x: x @ w, Gaussian())
+    within = getattr(jax, "set_mesh", None) or jax.sharding.use_mesh
+    step, runs = jax.jit(step), []
+    for place in (lambda t, s: t, jax.device_put):
+        with within(mesh):
+            p = place(jnp.ones((5, 8)), by_columns)
+            s = init(p)
+            for _ in range(3):
+                p, s = step(p, s, (x, np.tile(x, 2)[:, :8]))
+        runs.append(jax.device_get(p))
+    np.testing.assert_allclose(*runs, rtol=1e-6)
 """
 
 
-def test_a_sharded_batch_gives_the_single_device_trajectory():
+def test_sharded_arrays_give_the_single_device_trajectory():
     flags = "--xla_force_host_platform_device_count=8"
     subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SHARDED)],

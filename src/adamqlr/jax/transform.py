@@ -221,7 +221,9 @@ def _or_nan(condition: Truth, evaluate: Callable[[], PyTree]) -> PyTree:
 
 
 def _nan(shapes: PyTree) -> PyTree:
-    return jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), shapes)
+    """NaN of these shapes, spread over devices alike where types say how."""
+    nan = lambda x: jnp.full(x.shape, jnp.nan, x.dtype, device=x.sharding)
+    return jax.tree.map(nan, shapes)
 
 
 def _cast_like(new: QLRState, old: QLRState) -> QLRState:
