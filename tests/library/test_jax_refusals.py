@@ -7,12 +7,14 @@ import optax
 import pytest
 
 from adamqlr.jax import (
+    PAPER,
     Damping,
     Fisher,
     Gaussian,
     KLBudget,
     Objective,
     Probe,
+    Rule,
     adam_qlr,
     sgd_qlr,
     train_step,
@@ -56,9 +58,10 @@ def padding():
     return Objective(mlp, Gaussian(), jnp.ones((4, 3)), jnp.zeros((4, 2)), jnp.zeros(4))
 
 
-def test_batches_of_padding_alone_teach_nothing():
+@pytest.mark.parametrize("rule", [Rule(), PAPER])
+def test_batches_of_padding_alone_teach_nothing(rule):
     """Least of all that the network knows all there is, as a loss of zero would say."""
-    optimiser, params = adam_qlr(), mlp_params()
+    optimiser, params = adam_qlr(rule=rule), mlp_params()
     begun = state = optimiser.init(params)
     step = jax.jit(lambda *carry: train_step(optimiser, padding(), *carry)[:2])
     for refused in range(1, 9):
@@ -171,6 +174,9 @@ def test_a_bad_batch_leaves_the_model_s_state(optimiser):
     params, state = jax.jit(step)(params, state, (x[1], y[1]))
     _, after = jax.jit(step)(params, state, (x[0], y[0]))
     assert not jnp.isfinite(after.loss) and jnp.any(state.model["mean"])
+    assert_same(after.model, state.model)
+    padding = jnp.zeros(len(y[1]))
+    _, after = jax.jit(step)(params, state, (x[1] + 1, y[1], padding))
     assert_same(after.model, state.model)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from adamqlr.jax.axes import AxisName, shared, summed, total
 from adamqlr.jax.likelihoods import Likelihood, as_likelihood
@@ -173,6 +173,14 @@ class Objective:
         count, squares = total(sums, self.axis_name)
         effective = count**2 / jnp.where(squares == 0, 1, squares)
         return jnp.where(count == 0, 0, jnp.maximum(effective, 1))
+
+    def has_examples(self) -> bool | Bool[Array, ""]:
+        """Whether any example counts: in a batch of padding alone none does."""
+        counts = self.likelihood.counts(self.targets)
+        given = self.weights if counts is None else counts
+        shape = () if given is None else jnp.shape(given)
+        counts = self._counts(shape, jnp.result_type(float))
+        return counts is None or total(jnp.sum(counts), self.axis_name) != 0
 
     def _counts(
         self, shape: tuple[int, ...], dtype: jnp.dtype

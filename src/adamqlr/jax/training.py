@@ -69,11 +69,15 @@ def _checked_step(
     params: optax.Params,
     state: optax.OptState,
 ) -> tuple[TrainStep, Bool[Array, ""]]:
-    """See `train_step`; also tells whether loss and gradient are finite."""
+    """See `train_step`; also tells whether the batch is sound.
+
+    Its loss and gradient are finite, and it is not of padding alone.
+    """
+    sound = True
     if isinstance(objective, Objective):
         gradient = jax.value_and_grad(objective.with_outputs, has_aux=True)
         (loss, (outputs, aux)), grad = gradient(params)
-        known = {"outputs": outputs}
+        known, sound = {"outputs": outputs}, objective.has_examples()
     else:
         loss, grad = jax.value_and_grad(objective)(params)
         known, aux = {}, None
@@ -82,7 +86,7 @@ def _checked_step(
         grad, state, params, value=loss, grad=grad, value_fn=objective, **known
     )
     made = TrainStep(optax.apply_updates(params, updates), state, loss, aux)
-    return made, jnp.isfinite(loss) & squares_are_finite(grad)
+    return made, jnp.isfinite(loss) & squares_are_finite(grad) & sound
 
 
 class TrainingState(NamedTuple):
@@ -168,10 +172,10 @@ def trainer(
         objective = Objective(
             predict, likelihood, inputs, targets, weights, state.model is not None
         )
-        made, finite = _checked_step(rule, objective, params, state.optimiser)
+        made, sound = _checked_step(rule, objective, params, state.optimiser)
         params, optimiser_state, loss, model_state = made
         # Statistics of a batch that is not finite would spoil all later ones.
-        model_state = optax.tree.where(finite, model_state, state.model)
+        model_state = optax.tree.where(sound, model_state, state.model)
         loss = loss.astype(state.loss.dtype)
         return params, TrainingState(optimiser_state, loss, model_state, key)
 

@@ -19,6 +19,7 @@ from adamqlr import step
 from adamqlr.curvatures import check_pair
 from adamqlr.jax.arguments import check_params, checked_arguments
 from adamqlr.jax.curvature import Curvature, Point, Probe, ValueFn, as_objective
+from adamqlr.jax.objective import Objective
 from adamqlr.jax.scalars import scalar_dtype, slope_and_square, squares_are_finite
 from adamqlr.measurements import Batch, Trial, measurement
 from adamqlr.memory import Memory, begin
@@ -123,9 +124,9 @@ def qlr(
         loss, params, value_fn = checked_arguments(params, value, grad, value_fn)
         extra |= {"value": value, "grad": grad, "value_fn": value_fn}
         sound = jnp.isfinite(loss) & squares_are_finite((grad, updates))
+        if isinstance(value_fn, Objective):
+            sound &= value_fn.has_examples()  # Padding alone teaches nothing.
         batch, outputs = _batch(rule, value_fn, params, outputs, loss)
-        if batch is not None:
-            sound &= batch.examples > 0  # Padding alone teaches nothing.
 
         def turn() -> tuple[optax.Updates, optax.OptState]:
             direction, new = base.update(updates, state.base, params, **extra)
