@@ -21,7 +21,7 @@ from adamqlr.jax import (
     adam_qlr,
     train_step,
 )
-from cases import CASES, MASK, double, mlp, mlp_params, rosenbrock
+from cases import CASES, MASK, double, mlp, mlp_params, one_step, rosenbrock
 
 each_case = pytest.mark.parametrize("case", CASES)
 STEP = jnp.asarray(1.0)
@@ -183,6 +183,38 @@ def test_a_likelihood_of_ones_own_is_one_small_class():
     for _ in range(50):
         params, state = step(params, state)
     assert objective(params) < first / 3
+
+
+def outputs_apart(values):
+    return values
+
+
+def examples_together(values):
+    return jnp.sum(values)
+
+
+@pytest.mark.parametrize(
+    "method, reduce, message",
+    [
+        ("loss", examples_together, "got one for all"),
+        ("fisher", examples_together, r"shape \(8,\), got \(\)"),
+        ("fisher", outputs_apart, r"shape \(8,\), got \(8, 2\)"),
+    ],
+)
+def test_a_likelihood_that_is_not_by_example_is_refused(method, reduce, message):
+    """It would count other examples than there are, or curvatures of another mean."""
+
+    class Own:
+        def loss(self, outputs, targets):
+            return jnp.sum((outputs - targets) ** 2, axis=-1) / 2
+
+        def fisher(self, outputs, tangent):
+            return jnp.sum(tangent**2, axis=-1)
+
+    setattr(Own, method, lambda self, outputs, other: reduce((outputs - other) ** 2))
+    objective = Objective(mlp, Own(), jnp.ones((8, 3)), jnp.zeros((8, 2)))
+    with pytest.raises(ValueError, match=f"{method} of Own .* {message}"):
+        one_step(adam_qlr(), objective, mlp_params())
 
 
 @each_case

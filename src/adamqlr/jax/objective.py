@@ -106,13 +106,29 @@ class Objective:
     def losses(self, outputs: PyTree) -> Float[Array, "*examples"]:
         """The loss of each example, which `average` makes the batch's."""
         penalised = self.penalty is not None
-        return losses_of(self.likelihood, outputs, self.targets, penalised)
+        losses = losses_of(self.likelihood, outputs, self.targets, penalised)
+        if losses.shape == ():
+            raise ValueError(
+                f"loss of {_name(self.likelihood)} must return one number for each "
+                "example, got one for all: leave the mean over examples to Objective "
+                "(an example by itself has a first axis of 1)"
+            )
+        return losses
 
     def fisher(self, outputs: PyTree, tangent: PyTree) -> Float[Array, "*examples"]:
         """Fisher length squared of a change of the outputs, for each example."""
+        examples = jax.eval_shape(self.losses, outputs).shape
         if self.penalty is not None:
             (outputs, _), (tangent, _) = outputs, tangent
-        return self.likelihood.weighted_fisher(outputs, tangent, self.targets)
+        lengths = self.likelihood.weighted_fisher(outputs, tangent, self.targets)
+        if jnp.shape(lengths) != examples:
+            raise ValueError(
+                f"fisher of {_name(self.likelihood)} must return one number for each "
+                f"example, as its loss does with shape {examples}, got "
+                f"{jnp.shape(lengths)}: sum over the outputs of an example, and "
+                "not over examples"
+            )
+        return lengths
 
     def outputs(self, params: optax.Params) -> PyTree:
         """The network's outputs on this batch; with a penalty, both."""
@@ -218,3 +234,7 @@ class Objective:
             targets=take(self.targets),
             weights=take(self.weights),
         )
+
+
+def _name(likelihood: Likelihood) -> str:
+    return type(getattr(likelihood, "given", likelihood)).__name__
