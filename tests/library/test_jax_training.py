@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from adamqlr.jax import (
     Damping,
@@ -164,6 +165,32 @@ def test_a_gradient_that_is_not_finite_leaves_the_model_s_state():
     after, state = step(params, state, (x, x + 1))
     assert jnp.isfinite(state.loss) and state.optimiser.info.rejected
     assert state.model == 0 and after == params
+
+
+@pytest.mark.parametrize(
+    "returned, message",
+    [
+        (lambda z, state: z, r"returns \(outputs, new state\)"),
+        (lambda z, state: (z, {"stats": state}), "structure and shapes"),
+        (lambda z, state: (z, jnp.zeros(3)), r"\(\)}, got {.*\(3,\)}"),
+    ],
+)
+def test_a_model_s_state_of_another_form_is_refused(returned, message):
+    def model(params, x, state):
+        return returned(params * x, state)
+
+    init, step = trainer(model, Gaussian())
+    params, x = jnp.ones(1), jnp.ones((2, 1))
+    with pytest.raises((TypeError, ValueError), match=message):
+        step(params, init(params, state=jnp.zeros(())), (x, x))
+
+
+def test_micro_batches_of_a_model_with_state_say_what_they_need():
+    model = lambda params, x, state: (params * x, state + x.mean())
+    init, step = trainer(micro_batched(model, 2), Gaussian())
+    params, x = jnp.ones(1), jnp.ones((4, 1))
+    with pytest.raises(ValueError, match="has_aux=True"):
+        step(params, init(params, state=jnp.zeros(())), (x, x))
 
 
 def test_micro_batches_get_the_model_s_state_and_a_key_each():

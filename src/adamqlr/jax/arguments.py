@@ -71,6 +71,22 @@ def checked_batch(batch: PyTree) -> tuple[PyTree, PyTree, Array | None]:
     )
 
 
+def check_model_state(new: PyTree, old: PyTree) -> None:
+    """Refuse a new state of a model that could not take the place of the old one."""
+    if _shapes(new) != _shapes(old):
+        raise ValueError(
+            "the model must return its new state with the structure and shapes of the "
+            f"one that it was given, {_shapes(old)}, got {_shapes(new)}: init(params, "
+            "state=...) takes what the model returns, and micro_batched of a model "
+            "with state needs has_aux=True"
+        )
+
+
+def _shapes(tree: PyTree) -> dict[str, tuple[int, ...]]:
+    leaves = jax.tree.leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): jnp.shape(leaf) for path, leaf in leaves}
+
+
 def check_params(params: optax.Params) -> None:
     """Refuse parameters that cannot be trained: none, no real numbers, or float16.
 

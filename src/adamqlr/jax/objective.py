@@ -135,8 +135,9 @@ class Objective:
         return self._evaluated(params)[0]
 
     def _evaluated(self, params: optax.Params) -> tuple[PyTree, PyTree]:
-        predicted = self.predict(params, self.inputs)
-        outputs, aux = predicted if self.has_aux else (predicted, None)
+        outputs, aux = self.predict(params, self.inputs), None
+        if self.has_aux:
+            outputs, aux = _pair(outputs)
         if self.penalty is not None:
             outputs = (outputs, self.penalty(params))
         return outputs, aux
@@ -238,3 +239,13 @@ class Objective:
 
 def _name(likelihood: Likelihood) -> str:
     return type(getattr(likelihood, "given", likelihood)).__name__
+
+
+def _pair(returned: PyTree) -> tuple[PyTree, PyTree]:
+    """Outputs and aux; an array of two rows is no pair."""
+    if isinstance(returned, tuple | list) and len(returned) == 2:
+        return returned[0], returned[1]
+    raise TypeError(
+        f"predict must return (outputs, aux) where has_aux=True, got "
+        f"{type(returned).__name__}; a model with state returns (outputs, new state)"
+    )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from adamqlr.jax.arguments import checked_batch
+from adamqlr.jax.arguments import check_model_state, checked_batch
 from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.likelihoods import Likelihood, as_likelihood
 from adamqlr.jax.objective import Objective
@@ -174,6 +174,7 @@ def trainer(
         )
         made, sound = _checked_step(rule, objective, params, state.optimiser)
         params, optimiser_state, loss, model_state = made
+        check_model_state(model_state, state.model)
         # Statistics of a batch that is not finite would spoil all later ones.
         model_state = optax.tree.where(sound, model_state, state.model)
         loss = loss.astype(state.loss.dtype)
