@@ -73,6 +73,20 @@ def test_parameters_may_be_called_average():
     jax.tree.map(np.testing.assert_array_equal, found, params)
 
 
+def test_a_setting_may_be_called_average():
+    make = lambda average: adam_qlr(rule=Rule(average=Average(average)))
+    optimiser = optax.inject_hyperparams(make)(average=8.0)
+    params = jnp.ones(3)
+    mean = evaluation_params(optimiser.init(params), params)
+    np.testing.assert_array_equal(mean, params)
+
+
+def test_params_of_another_structure_are_refused():
+    state = adam_qlr().init({"w": jnp.ones(3)})
+    with pytest.raises(ValueError, match="structure of those that were trained"):
+        evaluation_params(state, {"v": jnp.ones(3)})
+
+
 def test_averages_of_half_precision_are_kept_in_float32():
     params = {"w": jnp.ones(3, jnp.bfloat16)}
     state = adam_qlr().init(params)

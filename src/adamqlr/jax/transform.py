@@ -182,9 +182,22 @@ def evaluation_params(state: optax.OptState, params: optax.Params) -> optax.Para
             the optimiser keeps no mean.
     """
     found = optax.tree.get_all_with_path(state, "average")
-    # Parameters may have that name too, and moments then theirs; they lie deeper.
-    _, average = min(found, key=lambda at: len(at[0]), default=((), None))
-    return params if average is None else optax.tree.cast_like(average, params)
+
+    def rank(path: tuple) -> tuple[bool, int]:
+        """Parameters and settings may have that name too; moments then lie deeper."""
+        return getattr(path[-1], "tuple_name", "") != QLRState.__name__, len(path)
+
+    _, average = min(found, key=lambda at: rank(at[0]), default=((), None))
+    if average is None:
+        return params
+    if jax.tree.structure(average) != jax.tree.structure(params):
+        raise ValueError(
+            "params must have the structure of those that were trained, "
+            f"{jax.tree.structure(average)}, got {jax.tree.structure(params)} "
+            "(of flax.nnx, pass nnx.pure(optimiser.opt_state) and "
+            "nnx.pure(nnx.state(net, nnx.Param)))"
+        )
+    return optax.tree.cast_like(average, params)
 
 
 def _batch(
