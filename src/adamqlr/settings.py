@@ -6,6 +6,7 @@ compiles one program; only plain numbers can be checked.
 
 import dataclasses
 import math
+import numbers
 from typing import Any
 
 from adamqlr.rules import Scalar
@@ -30,11 +31,12 @@ def check_range(
     """
     if value is None or isinstance(value, str):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not isinstance(value, int | float):
+    if not isinstance(value, numbers.Real):  # NumPy's scalars are.
         return
-    above = value > low if open_low else value >= low
+    number = float(value)
+    above = number > low if open_low else number >= low
     open_high = open_high or high == math.inf
-    below = value < high if open_high else value <= high
+    below = number < high if open_high else number <= high
     if not (above and below):
         left, right = "(" if open_low else "[", ")" if open_high else "]"
         raise ValueError(
@@ -197,6 +199,11 @@ class Rule:
             check_range("curvature_decay", self.curvature_decay, 0, 1, open_high=True)
         check_range("rescale", self.rescale, 0, open_low=True)
         check_range("look_every", self.look_every, 1)
+        if not isinstance(self.look_every, numbers.Integral):
+            raise TypeError(
+                "look_every must be a whole number that is known when the rule is "
+                f"made, got {self.look_every!r}: it cannot be traced or injected"
+            )
         if self.curvature_decay is None and self.look_every != 1:
             raise ValueError(
                 f"look_every={self.look_every!r} needs a running mean of the curvature "

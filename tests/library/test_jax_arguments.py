@@ -34,7 +34,9 @@ from cases import linear_regression, mlp, mlp_params, plain
         (Rule, {"rescale": float("nan")}, r"rescale must lie in \(0, inf\), got nan"),
         (Rule, {"curvature_decay": 1.0}, r"curvature_decay .* \[0, 1\), got 1.0"),
         (Rule, {"look_every": 0}, r"look_every must lie in \[1, inf\), got 0"),
+        (Rule, {"look_every": np.int64(0)}, r"look_every must lie in \[1, inf\)"),
         (Rule, {"look_every": 2, "curvature_decay": None}, "needs a running mean"),
+        (adam_qlr, {"b1": np.float32(2)}, r"b1 must lie in \[0, 1\), got"),
         (adam_qlr, {"b1": 1.0}, r"b1 must lie in \[0, 1\), got 1.0"),
         (adam_qlr, {"b2": -0.1}, r"b2 must lie in \[0, 1\), got -0.1"),
         (adam_qlr, {"eps": 0.0}, r"eps must lie in \(0, inf\), got 0.0"),
@@ -62,6 +64,8 @@ def test_bad_settings_fail_at_once(make, settings, message):
         ),
         (Rule, {"budget": 1e-3}, r"must be a KLBudget .* budget=KLBudget\(0.001\)"),
         (Rule, {"rescale": None}, "rescale must be a number, got None"),
+        (Rule, {"look_every": 2.5}, "look_every must be a whole number .* got 2.5"),
+        (Rule, {"look_every": jnp.asarray(4)}, "cannot be traced or injected"),
         (
             Damping,
             {"initial": "small"},
