@@ -16,6 +16,8 @@ from adamqlr.jax import (
     Objective,
     Point,
     Poisson,
+    adam_qlr,
+    train_step,
     trainer,
 )
 from oracles import batch_gauss_newton, heteroscedastic_fisher, output_fisher
@@ -211,6 +213,24 @@ def test_the_least_loss_of_soft_targets_is_their_entropy():
     best = jnp.log(smoothed * CLASS_WEIGHTS)
     expected = likelihood.loss(best, SOFT).mean()
     np.testing.assert_allclose(likelihood.least(SOFT, jnp.mean), expected, rtol=1e-5)
+
+
+def test_a_penalty_is_one_number():
+    """One for each example would be averaged, and count as much as it happens to."""
+    x, params = jnp.ones((4, 2)), jnp.ones(2)
+    predict = lambda params, x: params * x
+    weigh = lambda penalty: Objective(predict, Gaussian(), x, x, penalty=penalty)
+    with pytest.raises(ValueError, match=r"penalty must .* got shape \(4,\): sum it"):
+        weigh(lambda p: jnp.ones(4))(params)
+    optimiser = adam_qlr()
+    made = train_step(optimiser, weigh(lambda p: 2.0), params, optimiser.init(params))
+    assert made.loss == 2
+
+
+def test_an_ignored_class_has_no_probabilities():
+    likelihood, logits = Categorical(ignore_index=-1), jnp.zeros((4, 3))
+    with pytest.raises(ValueError, match="ignore_index=-1 is a class number.* weight"):
+        likelihood.loss(logits, jax.nn.one_hot(jnp.arange(4), 3))
 
 
 def test_a_penalty_adds_to_value_and_slope_alone(x64):

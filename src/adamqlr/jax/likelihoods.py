@@ -137,6 +137,12 @@ class Categorical(families.Categorical, Likelihood):
             weights = jnp.asarray(self.class_weights)
             check_shape("class_weights", weights.shape, logits[-1:])
         if targets.shape == logits and _are_probabilities(targets):
+            if self.ignore_index is not None:
+                raise ValueError(
+                    f"ignore_index={self.ignore_index!r} is a class number, and the "
+                    "targets are probabilities: leave examples out by a weight of "
+                    "zero, Objective(weights=...)"
+                )
             return
         check_shape("Categorical targets", targets.shape, logits[:-1])
         if _are_probabilities(targets):

@@ -139,7 +139,13 @@ class Objective:
         if self.has_aux:
             outputs, aux = _pair(outputs)
         if self.penalty is not None:
-            outputs = (outputs, self.penalty(params))
+            penalty = jnp.asarray(self.penalty(params))
+            if penalty.shape != ():
+                raise ValueError(
+                    "penalty must return one number, which is added to the mean loss, "
+                    f"got shape {penalty.shape}: sum it"
+                )
+            outputs = (outputs, penalty)
         return outputs, aux
 
     def average(self, values: Float[Array, "*examples"]) -> Float[Array, ""]:
