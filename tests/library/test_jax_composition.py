@@ -208,6 +208,19 @@ def test_an_injected_setting_can_be_scheduled():
     np.testing.assert_allclose(seen, [1.0, 0.775, 0.55, 0.325, 0.1], rtol=1e-6)
 
 
+def test_optax_finds_the_parameters_in_the_state():
+    """As those do who shard the state like the parameters."""
+    optimiser, params = adam_qlr(weight_decay=0.1), mlp_params()
+    state = optimiser.init(params)
+    names = jax.tree.map(lambda leaf: "parameter", params)
+    mapped = optax.tree.map_params(
+        optimiser, lambda _, name: name, state, names, transform_non_params=lambda _: ""
+    )
+    adam, _ = mapped.base
+    assert adam.mu == adam.nu == mapped.average == names
+    assert set(mapped.memory) == set(mapped.info) == {""}
+
+
 def test_info_is_found_by_name_in_any_chain():
     optimiser = VARIANTS["after clipping and weight decay"]
     step = jax.jit(make_step(optimiser))

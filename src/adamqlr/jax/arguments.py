@@ -94,6 +94,8 @@ def check_params(params: optax.Params) -> None:
     """
     refuse_masked(params)
     leaves = jax.tree.leaves_with_path(params)
+    if not leaves and type(params).__module__.startswith("optax."):
+        return  # So `optax.tree.map_params` asks where a state has parameters.
     if not any(getattr(leaf, "size", 1) for _, leaf in leaves):
         raise ValueError(
             f"params must hold one number at least, got {params!r}: pass the "
