@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from adamqlr.jax import (
@@ -15,6 +16,7 @@ from adamqlr.jax import (
     Subsampled,
     adam_qlr,
     sgd_qlr,
+    train_step,
     trainer,
 )
 from cases import linear_regression, mlp, mlp_params, plain
@@ -150,6 +152,13 @@ def test_a_batch_of_no_examples_is_refused(weights, compiled):
     batch = jnp.ones((0, len(params["w1"]))), jnp.ones((0, outputs)), weights
     with pytest.raises(ValueError, match="the batch holds no example .*leave such"):
         step(params, init(params), batch)
+
+
+def test_the_state_of_another_optimiser_is_refused():
+    objective, params = linear_regression()
+    state = optax.adam(1e-3).init(params)
+    with pytest.raises(TypeError, match="a QLRState as init.* got tuple: begin with"):
+        train_step(adam_qlr(), objective, params, state)
 
 
 def test_float16_parameters_are_refused():
