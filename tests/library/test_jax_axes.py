@@ -94,6 +94,23 @@ ON_FOUR_DEVICES = """
     assert "axis_name='batch'" in refused(adam_qlr(), None)
     assert "Hessian has no sum" in refused(adam_qlr(curvature=Hessian()), "batch")
     assert refused(adam_qlr(), ()) is None  # each by itself, if one insists
+
+    def one(params, x):  # each device has a row of the parameters
+        objective = Objective(lambda w, x: x @ w, Gaussian(), x, x, axis_name="batch")
+        return objective(params)
+
+    if hasattr(jax, "shard_map"):
+        cut = dict(mesh=mesh, in_specs=(P("batch"), P("batch")), out_specs=P())
+        try:
+            jax.shard_map(one, **cut)(jnp.ones((4, 1)), x[:, :1])
+        except ValueError as error:
+            assert "params differs between the devices of 'batch'" in str(error)
+        else:
+            raise AssertionError("parameters in parts were taken for whole ones")
+
+    two = Mesh(np.array(jax.devices()).reshape(2, 2), ("batch", "model"))
+    mesh = two  # of which `refused` names one axis alone
+    assert "axis_name=('batch', 'model')" in refused(adam_qlr(), "batch")
 """
 
 

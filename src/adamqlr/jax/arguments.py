@@ -123,10 +123,12 @@ def refuse_unnamed_axes(value_fn: ValueFn) -> None:
     named = getattr(value_fn, "axis_name", None)
     unnamed = [axis for axis in mapped_axes() if axis not in _names(named)]
     if unnamed and named != ():
+        names = (*_names(named), *unnamed)
+        cure = names[0] if len(names) == 1 else names
         raise ValueError(
             f"the step runs inside pmap or shard_map over {unnamed[0]!r}, and each "
             "device would choose a length of its own: pass Objective(..., "
-            f"axis_name={unnamed[0]!r}), or axis_name=() if each trains by itself"
+            f"axis_name={cure!r}), or axis_name=() if each trains by itself"
         )
 
 

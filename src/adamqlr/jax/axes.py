@@ -52,6 +52,20 @@ def _shared_backward(axis: AxisName, _: None, cotangent: PyTree) -> tuple[PyTree
 shared.defvjp(_shared_forward, _shared_backward)
 
 
+def refuse_sharded(params: PyTree, axis: AxisName) -> None:
+    """Refuse parameters of which each device has a part, where types tell it."""
+    axes = (axis,) if isinstance(axis, str) else axis or ()
+    for path, leaf in jax.tree.leaves_with_path(params):
+        cut = set(axes) & set(getattr(jax.typeof(leaf), "vma", ()))
+        if cut:
+            raise ValueError(
+                f"params{jax.tree_util.keystr(path)} differs between the devices of "
+                f"{min(cut)!r}, and inside shard_map all must have the same "
+                "parameters: shard parameters under jit, where the step needs no "
+                "axis_name"
+            )
+
+
 def _varying(tree: PyTree, axis: AxisName) -> PyTree:
     """The same values, of which it is no longer said that they are alike."""
     if hasattr(jax.lax, "pcast"):  # Since JAX 0.9, where pvary is deprecated.

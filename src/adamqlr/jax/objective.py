@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from adamqlr.jax.axes import AxisName, shared, summed, total
+from adamqlr.jax.axes import AxisName, refuse_sharded, shared, summed, total
 from adamqlr.jax.likelihoods import Likelihood, as_likelihood
 from adamqlr.likelihoods import losses_of
 from adamqlr.measurements import Batch
@@ -41,7 +41,8 @@ class Objective:
             outputs' doing, so Fisher and Gauss-Newton have not.
         axis_name: of the axis, or axes, over which `pmap` or `shard_map` has cut the
             batch. Loss, gradient and curvature are then those of the joined batch, on
-            every device. `()` says that devices have nothing to do with each other.
+            every device; all must have the same parameters. `()` says that devices
+            have nothing to do with each other.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -91,6 +92,7 @@ class Objective:
         model at `params` again. With a penalty they are a pair `(outputs, penalty)`.
         """
         if self.axis_name:
+            refuse_sharded(params, self.axis_name)
             params = shared(params, self.axis_name)
         outputs, aux = self._evaluated(params)
         return self.loss(outputs), (outputs, aux)
