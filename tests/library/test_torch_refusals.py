@@ -15,6 +15,7 @@ from adamqlr.torch import (
     Fisher,
     Gaussian,
     Objective,
+    PaperAdamQLR,
     Probe,
     Rule,
 )
@@ -172,10 +173,11 @@ def test_steps_between_looks_wait_for_a_first_curvature():
     assert looks == [False, *[True] * 8, False, True]
 
 
-def test_batches_of_padding_alone_teach_nothing():
+@pytest.mark.parametrize("kind", [AdamQLR, PaperAdamQLR])
+def test_batches_of_padding_alone_teach_nothing(kind):
     """A network is not taken for one that knows it all."""
     model, (x, y) = small_net(), batch()
-    optimiser, padding = AdamQLR(model.parameters()), torch.full_like(y, -100)
+    optimiser, padding = kind(model.parameters()), torch.full_like(y, -100)
     kept = lambda: copy.deepcopy((optimiser.state_dict(), model.state_dict()))
     for refused in range(1, 4):
         optimiser.step(Objective(model, nn.CrossEntropyLoss(), x, y))

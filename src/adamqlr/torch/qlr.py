@@ -345,9 +345,7 @@ class QLR(torch.optim.Optimizer):
         squares = point.whole(*[inner_product(part, part) for part in made_of])
         loss = scalar(point.loss, point.home)
         finite = functools.reduce(operator.and_, map(rules.is_finite, [loss, *squares]))
-        batch = None if self.rule.budget is None else point.batch()
-        if batch is not None:
-            finite &= batch.examples > 0  # Padding alone teaches nothing.
+        finite &= point.tally.total != 0  # Padding alone teaches nothing.
         sound, due = self._asked(finite, remembered, doubts)
         point.restore_buffers(unless=sound)
         along, *products = self._course(
@@ -364,6 +362,7 @@ class QLR(torch.optim.Optimizer):
             slope = slope * stretch
         looked, look = due and sound, Look(math.nan)
         direction = [] if looked is False else bundles.apart(along)
+        batch = None if self.rule.budget is None else point.batch()
         if looked is not False:
             reach = method.reach(remembered, loss, slope, batch)
             look = self.curvature.look(point, direction, reach)
