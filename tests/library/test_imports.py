@@ -106,6 +106,7 @@ def test_the_method_imports_no_framework_and_only_what_stands_before(module):
         "enum",
         "functools",
         "math",
+        "numbers",
         "operator",
         "typing",
     }

@@ -122,12 +122,7 @@ def qlr(
         **extra: Any,
     ) -> tuple[optax.Updates, QLRState]:
         loss, params, value_fn = checked_arguments(params, value, grad, value_fn)
-        if not isinstance(state, QLRState):
-            raise TypeError(
-                "state must be that of this optimiser, a QLRState as init(params) "
-                f"returns, got {type(state).__name__}: begin with init(params), or "
-                "restore a checkpoint into the structure that it returns"
-            )
+        _check_state(state)
         extra |= {"value": value, "grad": grad, "value_fn": value_fn}
         sound = jnp.isfinite(loss) & squares_are_finite((grad, updates))
         if isinstance(value_fn, Objective):
@@ -204,6 +199,15 @@ def evaluation_params(state: optax.OptState, params: optax.Params) -> optax.Para
             "nnx.pure(nnx.state(net, nnx.Param)))"
         )
     return optax.tree.cast_like(average, params)
+
+
+def _check_state(state: PyTree) -> None:
+    if not isinstance(state, QLRState):
+        raise TypeError(
+            "state must be that of this optimiser, a QLRState as init(params) "
+            f"returns, got {type(state).__name__}: begin with init(params), or "
+            "restore a checkpoint into the structure that it returns"
+        )
 
 
 def _batch(
