@@ -66,6 +66,12 @@ def test_without_an_average_the_params_are_evaluated():
     assert evaluation_params(optimiser.init(params), params) is params
 
 
+def test_state_and_params_are_told_apart():
+    optimiser, params = adam_qlr(), jnp.ones(1)
+    with pytest.raises(TypeError, match="takes the state first"):
+        evaluation_params(params, optimiser.init(params))
+
+
 def test_parameters_may_be_called_average():
     optimiser = optax.chain(optax.clip(1.0), adam_qlr())
     params = {"average": jnp.ones(2), "w": jnp.zeros(1)}

@@ -1,5 +1,7 @@
 """What is not finite is refused: nothing of a bad batch stays."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 from adamqlr.jax import (
     PAPER,
+    Categorical,
     Damping,
     Fisher,
     Gaussian,
@@ -70,6 +73,17 @@ def test_batches_of_padding_alone_teach_nothing(rule):
         assert_same(state.base, begun.base)
         assert_same(state.memory, begun.memory._replace(rejections=refused))
         assert state.info.rejected
+
+
+@pytest.mark.parametrize("label", [-1, 2])
+def test_labels_of_classes_that_there_are_not_are_refused(label):
+    labels = jnp.array([0, 1, label, 0])
+    objective = Objective(mlp, Categorical(), jnp.ones((4, 3)), labels)
+    _, state = one_step(adam_qlr(), objective, mlp_params())
+    assert state.info.rejected
+    masked = dataclasses.replace(objective, weights=jnp.array([1.0, 1.0, 0.0, 1.0]))
+    _, state = one_step(adam_qlr(), masked, mlp_params())
+    assert not state.info.rejected and state.info.step_size != 0
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])

@@ -69,6 +69,8 @@ class Categorical(families.Categorical, Likelihood):
             return optax.softmax_cross_entropy(logits, y)
         labels = self._labels(targets)
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+        # NaN as for labels that are too large: a negative one counts from the end.
+        losses = jnp.where(labels < 0, jnp.nan, losses)
         losses = self._weights_of(labels, logits.dtype) * losses
         if self.label_smoothing:
             uniform = jnp.full_like(logits, 1 / logits.shape[-1])

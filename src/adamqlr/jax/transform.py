@@ -190,6 +190,8 @@ def evaluation_params(state: optax.OptState, params: optax.Params) -> optax.Para
 
     _, average = min(found, key=lambda at: rank(at[0]), default=((), None))
     if average is None:
+        if optax.tree.get_all_with_path(params, "memory"):
+            raise TypeError("evaluation_params takes the state first, then the params")
         return params
     if jax.tree.structure(average) != jax.tree.structure(params):
         raise ValueError(
