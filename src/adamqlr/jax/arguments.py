@@ -1,7 +1,8 @@
 """What users hand over, checked where they hand it over."""
 
 import sys
-from types import CodeType
+from collections.abc import Iterator
+from types import CodeType, FrameType
 from typing import Any
 
 import jax
@@ -149,14 +150,19 @@ def refuse_masked(params: optax.Params) -> None:
 
 def refuse_multi_steps() -> None:
     """Refuse `optax.MultiSteps`, which shows the last of its micro-batches alone."""
+    if any(frame.f_code is optax.MultiSteps.update.__code__ for frame in _callers()):
+        raise ValueError(
+            "optax.MultiSteps would judge the mean gradient by the last "
+            "micro-batch alone: pass Objective the whole batch and "
+            "micro_batched(predict, parts), which needs no more memory"
+        )
+
+
+def _callers() -> Iterator[FrameType]:
+    """The frames of all functions that wait for this one."""
     frame = sys._getframe()
     while frame is not None:
-        if frame.f_code is optax.MultiSteps.update.__code__:
-            raise ValueError(
-                "optax.MultiSteps would judge the mean gradient by the last "
-                "micro-batch alone: pass Objective the whole batch and "
-                "micro_batched(predict, parts), which needs no more memory"
-            )
+        yield frame
         frame = frame.f_back
 
 
@@ -174,8 +180,7 @@ _CHAINS = (
 
 def refuse_later_in_chain() -> None:
     """Refuse what would change a step after it was measured."""
-    frame = sys._getframe()
-    while frame is not None:
+    for frame in _callers():
         if frame.f_code in _CHAINS:
             done, states = map(frame.f_locals.get, ("new_state", "state"))
             if done is not None and states is not None and len(done) + 1 < len(states):
@@ -185,7 +190,6 @@ def refuse_later_in_chain() -> None:
                     "it, decay into weight_decay, and leave learning rates and "
                     "schedules out (Rule(horizon=Horizon(steps)) knows an end)"
                 )
-        frame = frame.f_back
 
 
 # Transformations of optax that make other steps of those of the optimiser inside, by
@@ -198,14 +202,12 @@ _WRAPPERS = {
 
 def refuse_wrappers() -> None:
     """Refuse what moves parameters otherwise than by the steps that were measured."""
-    frame = sys._getframe()
-    while frame is not None:
+    for frame in _callers():
         name = _WRAPPERS.get(frame.f_globals.get("__name__", ""))
         if name is not None:
             raise ValueError(
                 f"optax's {name} around this optimiser would move the parameters "
-                "otherwise than by the step that was measured: use it alone, its "
-                "average is evaluation_params(state, params) and its step sizes need "
-                "no tuning"
+                "otherwise than by the step that was measured: use this optimiser "
+                f"alone, without {name}; it needs no tuning, and has an average, "
+                "evaluation_params(state, params)"
             )
-        frame = frame.f_back
