@@ -70,6 +70,8 @@ def test_state_and_params_are_told_apart():
     optimiser, params = adam_qlr(), jnp.ones(1)
     with pytest.raises(TypeError, match="takes the state first"):
         evaluation_params(params, optimiser.init(params))
+    plain, params = adam_qlr(rule=Rule(average=None)), {"memory": params}
+    assert evaluation_params(plain.init(params), params) is params
 
 
 def test_parameters_may_be_called_average():

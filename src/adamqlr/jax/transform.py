@@ -190,7 +190,8 @@ def evaluation_params(state: optax.OptState, params: optax.Params) -> optax.Para
 
     _, average = min(found, key=lambda at: rank(at[0]), default=((), None))
     if average is None:
-        if optax.tree.get_all_with_path(params, "memory"):
+        is_state = lambda node: isinstance(node, QLRState)
+        if any(map(is_state, jax.tree.leaves(params, is_leaf=is_state))):
             raise TypeError("evaluation_params takes the state first, then the params")
         return params
     if jax.tree.structure(average) != jax.tree.structure(params):
