@@ -287,6 +287,18 @@ def test_an_unpacking_that_fails_leaves_no_half_run(tmp_path, monkeypatch):
     assert unpack(file, tmp_path / "back") == 5
 
 
+def test_what_cannot_be_written_has_a_cure_that_the_command_has(tmp_path):
+    store = _store(tmp_path / "store")
+    archive.pack(store, tmp_path / "some.parquet")
+    (tmp_path / "file").write_text("no directory")
+    with pytest.raises(StoreError, match="choose another place") as packed:
+        archive.pack(store, tmp_path / "file" / "some.parquet")
+    with pytest.raises(StoreError, match="choose another place") as unpacked:
+        unpack(tmp_path / "some.parquet", tmp_path / "file")
+    for error in (packed, unpacked):  # neither goes on with a run
+        assert "checkpoint" not in str(error)
+
+
 def test_damage_is_left_out_of_a_file_and_named(tmp_path):
     store = _store(tmp_path / "store")
     (store / "a" / "records.jsonl").write_text("no line\n")
