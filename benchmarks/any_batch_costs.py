@@ -6,7 +6,8 @@ A run's seconds are those of the wall, to which other work on the machine adds. 
 methods of a cell take turns at some hundred steps of their runs, one thread each, and
 the least CPU time counts, of early steps and of late ones. With a store, prints the
 areas under the performance profiles with these costs too, for the steps that its runs
-took to the target.
+took to the target. Two cores may be one core's threads, so that other work doubles the
+CPU time of a step at times: stop it where it can be stopped.
 """
 
 import argparse
