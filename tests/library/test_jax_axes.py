@@ -1,5 +1,6 @@
 """Batches cut over devices, or into micro-batches, make the step of the whole batch."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -134,6 +135,24 @@ def trained(objective, optimiser, steps=6):
     for _ in range(steps):
         params, state, loss = step(params, state)
     return params, state.info, loss
+
+
+def test_batches_cut_by_vmap_make_the_step_of_the_whole_batch():
+    optimiser, start = adam_qlr(), mlp_params()
+    run = (start, optimiser.init(start))
+
+    def step(params, state, x, y, axis=None):
+        objective = Objective(mlp, Gaussian(), x, y, axis_name=axis)
+        return train_step(optimiser, objective, params, state)[:3]
+
+    one = functools.partial(step, axis="batch")
+    cut = jax.vmap(one, in_axes=(None, None, 0, 0), axis_name="batch")
+    parts = jax.jit(cut)(*run, X.reshape(4, 6, -1), Y.reshape(4, 6, -1))
+    for alike in (lambda leaf: leaf[0], lambda leaf: leaf[3]):
+        close = lambda a, b, alike=alike: np.testing.assert_allclose(
+            alike(a), b, rtol=2e-3
+        )
+        jax.tree.map(close, parts, jax.jit(step)(*run, X, Y))
 
 
 @pytest.mark.parametrize("curvature", [{}, {"curvature": Fisher()}])

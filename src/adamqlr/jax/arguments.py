@@ -11,7 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PyTree
 
-from adamqlr.jax.axes import AxisName, mapped_axes
+from adamqlr.jax.axes import axis_names, mapped_axes
 from adamqlr.jax.curvature import ValueFn
 from adamqlr.jax.scalars import scalar_dtype
 
@@ -122,19 +122,15 @@ def check_params(params: optax.Params) -> None:
 def refuse_unnamed_axes(value_fn: ValueFn) -> None:
     """Refuse to step on devices that know nothing of each other's batch."""
     named = getattr(value_fn, "axis_name", None)
-    unnamed = [axis for axis in mapped_axes() if axis not in _names(named)]
+    unnamed = [axis for axis in mapped_axes() if axis not in axis_names(named)]
     if unnamed and named != ():
-        names = (*_names(named), *unnamed)
+        names = (*axis_names(named), *unnamed)
         cure = names[0] if len(names) == 1 else names
         raise ValueError(
             f"the step runs inside pmap or shard_map over {unnamed[0]!r}, and each "
             "device would choose a length of its own: pass Objective(..., "
             f"axis_name={cure!r}), or axis_name=() if each trains by itself"
         )
-
-
-def _names(axis_name: AxisName) -> tuple[str, ...]:
-    return (axis_name,) if isinstance(axis_name, str) else axis_name or ()
 
 
 def refuse_masked(params: optax.Params) -> None:

@@ -13,6 +13,11 @@ from jaxtyping import Array, PyTree
 AxisName = str | tuple[str, ...] | None
 
 
+def axis_names(axis: AxisName) -> tuple[str, ...]:
+    """The names of some axes, however they are given."""
+    return (axis,) if isinstance(axis, str) else axis or ()
+
+
 def total(value: PyTree, axis: AxisName) -> PyTree:
     """The sum over the devices of an axis, the value itself without one."""
     return jax.lax.psum(value, axis) if axis else value
@@ -54,9 +59,8 @@ shared.defvjp(_shared_forward, _shared_backward)
 
 def refuse_sharded(params: PyTree, axis: AxisName) -> None:
     """Refuse parameters of which each device has a part, where types tell it."""
-    axes = (axis,) if isinstance(axis, str) else axis or ()
     for path, leaf in jax.tree.leaves_with_path(params):
-        cut = set(axes) & set(getattr(jax.typeof(leaf), "vma", ()))
+        cut = set(axis_names(axis)) & set(getattr(jax.typeof(leaf), "vma", ()))
         if cut:
             raise ValueError(
                 f"params{jax.tree_util.keystr(path)} differs between the devices of "
@@ -67,7 +71,11 @@ def refuse_sharded(params: PyTree, axis: AxisName) -> None:
 
 
 def _varying(tree: PyTree, axis: AxisName) -> PyTree:
-    """The same values, of which it is no longer said that they are alike."""
+    """The same values, of which it is no longer said that they are alike.
+
+    `vmap` and older `pmap` keep no account of that.
+    """
+    axis = tuple(name for name in axis_names(axis) if name in mapped_axes())
     if hasattr(jax.lax, "pcast"):  # Since JAX 0.9, where pvary is deprecated.
         return jax.tree.map(lambda x: jax.lax.pcast(x, axis, to="varying"), tree)
     return jax.lax.pvary(tree, axis)

@@ -39,9 +39,9 @@ class Objective:
         penalty: maps the parameters to a number that is added to the loss, a weight
             times their square norm say. Value and gradient have it; it is none of the
             outputs' doing, so Fisher and Gauss-Newton have not.
-        axis_name: of the axis, or axes, over which `pmap` or `shard_map` has cut the
-            batch. Loss, gradient and curvature are then those of the joined batch, on
-            every device; all must have the same parameters. `()` says that devices
+        axis_name: of the axis, or axes, over which `pmap`, `shard_map` or `vmap` cuts
+            the batch. Loss, gradient and curvature are then those of the joined batch,
+            on every device; all must have the same parameters. `()` says that devices
             have nothing to do with each other.
 
     Examples:
