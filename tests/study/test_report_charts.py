@@ -55,6 +55,16 @@ def test_a_loss_of_zero_keeps_the_axis_logarithmic(tmp_path):
     assert first.algorithm == "kfac" and math.isfinite(first.ratio) and first.best
 
 
+def test_ablations_are_drawn_where_something_is_left_out(tmp_path):
+    names = lambda: {chart.name for chart in contents(tmp_path).charts}
+    ablations = "uci-energy-paper-4000-epochs-ablations"
+    for algorithm in ("adam", "adamqlr-tuned", "adamqlr-untuned"):
+        write_run(tmp_path, algorithm=algorithm)
+    assert ablations not in names()
+    write_run(tmp_path, algorithm="adamqlr-undamped")
+    assert ablations in names()
+
+
 def _adam_and_one_more(store, batch: int) -> None:
     for rate in (0.1, 0.2, 0.3):
         setting = {"batch_size": batch, "learning_rate": rate}

@@ -16,14 +16,9 @@ from qlrstudy.report.statistics import ACCURACIES, LOSSES, Curve, Estimate
 from qlrstudy.report.styles import MARKERS, Style, algorithm_order, style
 from qlrstudy.report.sweeps import Sweep
 
-ABLATIONS = (
-    "adamqlr-tuned",
-    "adamqlr-untuned",
-    "adamqlr-hessian",
-    "adamqlr-undamped",
-    "sgdqlr",
-    "adamqlr",
-)
+# AdamQLR without a part of it, and the whole that it is compared with.
+_ABLATED = frozenset({"adamqlr-hessian", "adamqlr-undamped", "sgdqlr"})
+_WHOLE = frozenset({"adamqlr-tuned", "adamqlr-untuned", "adamqlr"})
 # Ends that differ by more share no linear axis; nor do values of a sweep.
 _TIMES_APART, _VALUES_APART = 8.0, 3.0
 # Final losses so many times the median of all are out of the picture.
@@ -143,11 +138,12 @@ def section_charts(
         if series:
             name = f"{part.key}-{kind}"
             yield curve_chart(name, part.title, card, series, names, printed)
-    family = [group for group in groups if group.algorithm in ABLATIONS]
-    if len(family) > 1 and whole:
-        family += [group for group in groups if group.algorithm == profiles.TUNED]
+    run = {group.algorithm for group in groups}
+    if whole and run & _ABLATED and run & _WHOLE:
+        family = {*_ABLATED, *_WHOLE, profiles.TUNED}
         names = ("test_loss", "training_loss")
-        series = tuple(_curves(family, evaluations, names))
+        ablations = [group for group in groups if group.algorithm in family]
+        series = tuple(_curves(ablations, evaluations, names))
         title = f"Ablations: {part.title}"
         yield curve_chart(f"{part.key}-ablations", title, "", series, names)
     if len(groups) > 1:
