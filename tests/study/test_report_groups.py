@@ -63,6 +63,34 @@ def test_batch_sizes_that_were_compared_get_sections_of_their_own(tmp_path):
     assert titles == [f"{whole}, batch 50", f"{whole}, batch 400"]
 
 
+def test_studies_of_the_same_time_are_shown_apart(tmp_path):
+    in_time = {"budget": {"seconds": 30}, "task": "uci-energy"}
+    rate = lambda value: {"batch_size": 50, "learning_rate": value}
+    tuned = {
+        "runtime-training": write_run(tmp_path, hyperparameters=rate(0.1), **in_time),
+        "runtime-validation": write_run(tmp_path, hyperparameters=rate(0.2), **in_time),
+    }
+    both = write_run(tmp_path, algorithm="adam-untuned", **in_time)
+    for name, run in tuned.items():
+        entries = [
+            StudyEntry(
+                "uci-energy", "paper", algorithm, True, {}, {}, [member.path.name]
+            )
+            for algorithm, member in (("adam", run), ("adam-untuned", both))
+        ]
+        enter(study_file(tmp_path, name, "paper"), name, name, entries)
+    parts = sections(_groups(tmp_path))
+    rates = {
+        part.key: [dict(group.setting)["learning_rate"] for group in part.groups]
+        for part in parts
+    }
+    assert rates == {
+        "uci-energy-paper-30-seconds-runtime-training": [0.1, 0.001],
+        "uci-energy-paper-30-seconds-runtime-validation": [0.2, 0.001],
+    }
+    assert parts[0].title == "UCI Energy, 30 seconds, batch 50, runtime-training"
+
+
 def test_a_sweep_is_recognised_by_what_was_run(tmp_path):
     for value in (1e-4, 1e-3, 1e-2):
         for batch in (50, 100):

@@ -113,9 +113,10 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
     compared = comparisons(found)
     judged = list(verdicts(compared))
     drawn = []
+    first = {part.place: part for part in reversed(parts)}
     for part in parts:
         charts = list(section_charts(part, evaluations, evolutions))
-        if part.shape is None:
+        if part is first[part.place]:
             for own in (sweep for sweep in swept if sweep.place == part.place):
                 along = trajectories(own, evaluations)
                 charts += [sweep_chart(own), *([along] if along else [])]

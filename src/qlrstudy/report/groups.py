@@ -84,11 +84,13 @@ class Section(NamedTuple):
         shape: of a batch, where all algorithms have the same; `None` where each has
             its own choice.
         groups: the chosen ones, in the order of tables and legends.
+        study: whose choices these are, where several are of the same place.
     """
 
     place: Place
     shape: Shape | None
     groups: tuple[Group, ...]
+    study: str | None = None
 
     @property
     def task_title(self) -> str:
@@ -100,7 +102,9 @@ class Section(NamedTuple):
         """Of the section."""
         scale = scale_words(self.place.scale)
         shape = [shape_words(self.common_shape)] if self.common_shape else []
-        return ", ".join([self.task_title, str(self.place.budget), *scale, *shape])
+        study = [self.study] if self.study else []
+        words = [self.task_title, str(self.place.budget), *scale, *shape, *study]
+        return ", ".join(words)
 
     @property
     def common_shape(self) -> Shape | None:
@@ -113,8 +117,9 @@ class Section(NamedTuple):
         """A name for files: letters, digits and dashes."""
         shape = [f"{k}-{v:g}" for k, v in self.shape or ()]
         caveats = ["partial"] if any("partial" in c for c in self.place.caveats) else []
+        study = [self.study] if self.study else []
         words = [self.place.task, self.place.scale, str(self.place.budget)]
-        return file_name(*words, *shape, *caveats)
+        return file_name(*words, *shape, *caveats, *study)
 
 
 def groups(runs: Iterable[StoredRun]) -> list[Group]:
@@ -133,15 +138,19 @@ def sections(found: Sequence[Group]) -> list[Section]:
     made = []
     for place in _places(found):
         here = [group for group in found if group.place == place]
-        best = Section(place, None, chosen_of_each(here))
-        made.append(best)
+        best = [
+            Section(place, None, chosen_of_each(here, study=study), study)
+            for study in _studies(place, here) or [None]
+        ]
+        made += best
+        shown = {group for section in best for group in section.groups}
         # Trials of a search are runs too, but nobody set out to compare them.
         most = max(len(group.runs) for group in here)
         repeated = [group for group in here if 2 * len(group.runs) >= most]
         for shape in sorted({group.shape for group in repeated}):
             same = [group for group in repeated if group.shape == shape]
             own = chosen_of_each(same)
-            if len(own) > 1 and not set(own) <= set(best.groups):
+            if len(own) > 1 and not set(own) <= shown:
                 made.append(Section(place, shape, own))
     return made
 
@@ -246,6 +255,18 @@ def _order(group: Group) -> tuple:
     place = group.place
     where = (*task_order(place.task), place.scale, place.budget, place.caveats)
     return (*where, algorithm_order(group.algorithm), group.setting)
+
+
+def _studies(place: Place, here: Sequence[Group]) -> list[str]:
+    """Those that are to be shown apart, though they are of the same place.
+
+    The paper gives each run the same time in two studies, tuned for different losses.
+    """
+    if place.budget.unit != "seconds":
+        return []
+    return sorted(
+        {name for group in here for run in group.runs for name in run.studies}
+    )
 
 
 def _places(found: Sequence[Group]) -> Iterator[Place]:

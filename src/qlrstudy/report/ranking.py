@@ -150,7 +150,7 @@ def _contests(sections: Sequence[Section], cells: Sequence[Cell]) -> list[Contes
         algorithms = {group.algorithm: group for group in whole.groups}
         own = [cell for cell in cells if cell.place == whole.place]
         covered = {name for cell in own for name in cell.methods}
-        if own and covered >= set(algorithms):
+        if own and covered >= set(algorithms) and whole.study is None:
             for cell in own:
                 groups = {name: method.group for name, method in cell.methods.items()}
                 same = [s for s in sections if s.place == cell.place]
@@ -158,7 +158,7 @@ def _contests(sections: Sequence[Section], cells: Sequence[Cell]) -> list[Contes
                 detail = shape_words(cell.shape)
                 made.append(Contest(shown[0], whole.task_title, detail, groups))
         elif len(algorithms) > 1:
-            detail = str(whole.place.budget)
+            detail = ", ".join(filter(None, (str(whole.place.budget), whole.study)))
             made.append(Contest(whole, whole.task_title, detail, algorithms))
     return made
 
