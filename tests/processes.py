@@ -46,3 +46,7 @@ def _begin(rank, work, port, folder):
         "OMP_NUM_THREADS": "1",
     }
     torch.save(work(rank), folder / f"{rank}.pt")
+    # Not before: were a model the last to hold the group, torch would end it with
+    # Python's lock in hand, and wait for a thread of gloo's that waits for the lock.
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -48,7 +48,6 @@ def work(rank):
         for watched in ("wrapper", "inside")
         for cuts in CUTS.values()
     ]
-    distributed.destroy_process_group()
     return found
 
 

@@ -64,7 +64,6 @@ def work(rank):
         pieces = zip(*[tensor.chunk(rank + 1) for tensor in share], strict=True)
         parts = [Objective(model, likelihood, *piece) for piece in pieces]
         answers.append(steps(model, Accumulated(parts), curvature))
-    distributed.destroy_process_group()
     return answers
 
 

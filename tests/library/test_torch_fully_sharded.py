@@ -109,7 +109,6 @@ RUNS = {
 def share_work(rank):
     distributed.init_process_group("gloo")
     runs = {name: run(make_model(rank), SHARES[rank]) for name, run in RUNS.items()}
-    distributed.destroy_process_group()
     return runs
 
 
@@ -136,7 +135,6 @@ def mixed_work(rank):
         optimiser.step(Objective(model, Categorical(), x, y)).item()
         for _ in range(STEPS)
     ]
-    distributed.destroy_process_group()
     return losses, seen, {p.dtype for p in model.parameters()}
 
 
@@ -174,7 +172,6 @@ def checkpoint_work(rank):
     set_state_dict(other, again, model_state_dict=weights, optim_state_dict=states)
     losses = [(step(model, optimiser), step(other, again)) for _ in range(6)]
     averages = [summary(m, o)[0] for m, o in ((model, optimiser), (other, again))]
-    distributed.destroy_process_group()
     return losses, averages
 
 
@@ -230,7 +227,6 @@ def refusing_work(rank):
         ),
         "Fisher needs whole parameters": step(sharded, curvature=Fisher()),
     }
-    distributed.destroy_process_group()
     return messages
 
 
