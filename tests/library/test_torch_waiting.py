@@ -374,9 +374,7 @@ def in_one_of_two(rank):
     """Its half of each batch, some of which are bad in one process only."""
     let_go_on()
     distributed.init_process_group("gloo")
-    model = DistributedDataParallel(unnormed())
-    found = halves(model, rank)
-    return found
+    return halves(DistributedDataParallel(unnormed()), rank)
 
 
 def unnormed():

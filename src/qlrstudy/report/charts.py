@@ -29,8 +29,6 @@ _MOST_LOUD, _BEST = 8, 3
 _MARKS = 6
 # Lines of a sweep fade to this from the first to the last.
 _FAINTEST = 0.35
-# The valley of the paper's figure; nothing else in the study has two parameters.
-_VALLEY, _SIDES = "rosenbrock", (-2.0, 2.0)
 
 Values = np.ndarray
 Curves = Mapping[Group, Curve | None]
@@ -148,8 +146,6 @@ def section_charts(
         yield curve_chart(f"{part.key}-ablations", title, "", series, names)
     if len(groups) > 1:
         yield _cost(part, printed=whole)
-    if part.place.task == _VALLEY:
-        yield from _paths(part)
 
 
 def muted(series: Sequence[Series], badness: Mapping[str, float]) -> list[Series]:
@@ -364,46 +360,6 @@ def _cost(part: Section, printed: bool) -> Chart:
         series,
         printed=printed,
     )
-
-
-def _paths(part: Section) -> Iterator[Chart]:
-    """Trajectories over Rosenbrock's valley, the first seed of each algorithm."""
-    series = tuple(
-        Series(
-            group.algorithm,
-            group.title,
-            style(group.algorithm),
-            {"x": path[:, 0]},
-            {"y": path[:, 1]},
-        )
-        for group in part.groups
-        if (path := group.runs[0].positions) is not None
-    )
-    if series:
-        yield Chart(
-            f"{part.key}-paths",
-            f"{part.title}: the first seed of each",
-            "Path over the valley",
-            "path",
-            (Axis("x", "x", least=_SIDES[0], most=_SIDES[1], fixed=True),),
-            (Axis("y", "y", least=-1.6, most=3.2, fixed=True),),
-            series,
-            tuple(_valley()),
-        )
-
-
-def _valley() -> Iterator[Values]:
-    r"""Where $(1 - x)^2 + 100 (y - x^2)^2$ has some heights, and a cross at its end."""
-    for height in np.geomspace(0.1, 3000, 12):
-        left, right = np.clip(1 + np.sqrt(height) * np.array([-1, 1]), *_SIDES)
-        # Closer where a line turns back.
-        share = (1 - np.cos(np.linspace(0, np.pi, 100))) / 2
-        x = left + share * (right - left)
-        half = np.sqrt(np.maximum(height - (1 - x) ** 2, 0.0)) / 10
-        yield np.stack([x, x**2 + half], axis=1)
-        yield np.stack([x, x**2 - half], axis=1)
-    yield np.array([[0.94, 1.0], [1.06, 1.0]])
-    yield np.array([[1.0, 0.94], [1.0, 1.06]])
 
 
 def _ends(

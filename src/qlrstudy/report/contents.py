@@ -22,6 +22,7 @@ from qlrstudy.report.statistics import evaluation_curve, evolution_curve
 from qlrstudy.report.sweeps import sweeps
 from qlrstudy.report.tables import Table
 from qlrstudy.report.trajectories import trajectories
+from qlrstudy.report.valley import paths
 
 # What is being done, how much of it, of how much.
 Watch = Callable[[str, int, int], None]
@@ -116,6 +117,8 @@ def contents(store: Path, watch: Watch = lambda what, done, total: None) -> Cont
     first = {part.place: part for part in reversed(parts)}
     for part in parts:
         charts = list(section_charts(part, evaluations, evolutions))
+        over_the_valley = paths(part)
+        charts += [over_the_valley] if over_the_valley else []
         if part is first[part.place]:
             for own in (sweep for sweep in swept if sweep.place == part.place):
                 along = trajectories(own, evaluations)
