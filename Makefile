@@ -1,6 +1,9 @@
 # Everything runs in .venv, which the first target that needs it makes.
 PYTHON ?= python3
 BIN := .venv/bin
+# Nothing is compiled at installation (below): where an environment forbids to keep what was
+# compiled at import, each of the many processes of the tests does it all again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help lock demo test quick check docs oldest newest dist format clean
 help: ## list the targets
