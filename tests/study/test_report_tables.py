@@ -152,13 +152,27 @@ def test_the_papers_steps_stand_in_for_its_time(tmp_path):
     write_run(tmp_path, budget={"seconds": 30.0}, **own)
     found = comparisons(_groups(tmp_path))
     hows = {(row.study.ours, row.how) for row in found}
-    short = "30 s in place of 900"
+    short = "30 seconds in place of 900"
     assert hows == {("runtime-validation", short), ("runtime-training", short)}
     assert not list(verdicts(found))  # less time is shown, not judged
     write_run(tmp_path, budget={"steps": 45_570}, **own)
     found = comparisons(_groups(tmp_path))
     assert {row.how for row in found} == {"at the paper's steps"}
     assert len(list(verdicts(found))) == 2 * 4
+
+
+def test_fewer_epochs_stand_beside_the_papers_and_are_not_judged(tmp_path):
+    own = {"algorithm": "adam-untuned", "losses": (1.0, 0.5)}
+    write_run(tmp_path, budget={"epochs": 10}, **own)
+    (row,) = found = comparisons(_groups(tmp_path))
+    assert (row.study.ours, row.how) == (
+        "epoch-constrained",
+        "10 epochs in place of 4000",
+    )
+    assert not list(verdicts(found))
+    write_run(tmp_path, budget={"epochs": 4000}, **own)
+    (row,) = comparisons(_groups(tmp_path))
+    assert row.how == ""  # the paper's own budget comes first
 
 
 def test_machines_are_listed_beside_the_papers(tmp_path):
@@ -251,7 +265,7 @@ def _groups(store):
 
 
 def test_only_the_papers_protocol_is_compared_with_the_paper(tmp_path):
-    write_run(tmp_path, budget={"epochs": 3999})
+    write_run(tmp_path, budget={"epochs": 4001})
     write_run(tmp_path, scale="laptop")
     write_run(tmp_path, seed=1, caveats=["another protocol"])
     assert comparisons(_groups(tmp_path)) == []

@@ -7,7 +7,7 @@ documentation that shows it. An explanation holds for differences of at most the
 `within` of the paper's value, and where `when` says `other batch`, for settings with
 another batch than the paper's. Where it says `always`, the paper's own number is none,
 whatever its error: nothing agrees with a gap of 1e28. Runs on a part of the data, or
-for less than the paper's time, stand beside the paper's numbers and are not judged.
+for less than the paper's budget, stand beside the paper's numbers and are not judged.
 """
 
 import csv
@@ -227,23 +227,22 @@ def _on_its_data(match: _Match | None) -> _Match | None:
 
 
 def _match(group: Group, study: Study) -> _Match | None:
-    """By the paper's budget; in place of its time, by its steps, or by less time.
+    """By the paper's budget, or less of it; in place of its time also by its steps.
 
     Another machine takes other steps in the paper's time, so that its steps are the
-    better comparison; less time is shown beside the paper's, and not judged.
+    better comparison; less than the paper's is shown beside it, and not judged.
     """
     budget, theirs = group.place.budget, study.budgets.get(group.runs[0].titles[0])
     if theirs is None:
         return None
     if (budget.unit, budget.amount) == (study.unit, theirs):
         return _Match((False, 0), group, "", True)
-    if study.unit != "seconds":
-        return None
     steps = paper.result(*titled(group), study.name).get("total_steps")
-    if steps and budget.unit == "steps" and abs(budget.amount / steps - 1) < _CLOSE:
+    at_steps = study.unit == "seconds" and budget.unit == "steps" and steps
+    if at_steps and abs(budget.amount / at_steps - 1) < _CLOSE:
         return _Match((False, 1), group, "at the paper's steps", True)
-    if budget.unit == "seconds" and budget.amount < theirs:
-        how = f"{budget.amount:g} s in place of {theirs:g}"
+    if budget.unit == study.unit and budget.amount < theirs:
+        how = f"{budget} in place of {theirs:g}"
         return _Match((False, 2 + theirs / budget.amount), group, how, False)
     return None
 

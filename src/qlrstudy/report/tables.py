@@ -66,7 +66,7 @@ def results(compared: Sequence[Comparison], study: Study) -> Table:
         "before it was kept have no such accuracy. Our time is of training alone, the "
         "paper's holds an evaluation after each step. A run that diverged counts with "
         "its last finite values. Rows on partial data, or for less than the paper's "
-        "time, stand beside the paper's and are not judged.",
+        "budget, stand beside the paper's and are not judged.",
         tuple(_lacking(study, [row.group for row in own])),
     )
 
