@@ -74,6 +74,25 @@ def test_figures_can_be_left_out(formats, kinds, store, tmp_path, capsys):
     assert (tmp_path / "index.html").exists()
 
 
+def test_a_packed_store_is_reported_as_its_directory_is(store, tmp_path, capsys):
+    packed = tmp_path / "packed.parquet"
+    assert command.main(["pack", str(store), str(packed)]) == 0
+    for source, name in ((store, "directory"), (packed, "file")):
+        given = ["report", str(source), "-o", str(tmp_path / name), "--figures", "none"]
+        assert command.main(given) == 0
+    tables = [
+        {path.name: path.read_text() for path in (tmp_path / name).glob("tables/*.md")}
+        for name in ("directory", "file")
+    ]
+    assert tables[0] == tables[1] != {}
+    assert '"store":"packed"' in (tmp_path / "file" / "index.html").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "directory",
+        "file",
+        "packed.parquet",
+    ]
+
+
 def test_a_report_is_not_written_over_its_store(tmp_path, capsys):
     write_run(tmp_path)
     before = sorted(tmp_path.rglob("*"))
@@ -135,6 +154,7 @@ def test_every_figure_that_the_runs_allow_is_drawn(store):
     [
         (["report", "{tmp}/gone"], "must be a directory of runs.*gone"),
         (["report", "{tmp}"], "holds no runs.*qlrstudy run"),
+        (["report", __file__], "FILE.*qlrstudy pack"),
         (["report", "{store}", "-o", "/proc/nowhere"], "-o.*cannot write.*/proc"),
         (["export", "tensorboard", "{tmp}/gone", "{tmp}/x"], "must be a directory"),
         (["export", "tensorboard", "{store}", "/proc/x"], "DIR.*cannot write.*/proc"),

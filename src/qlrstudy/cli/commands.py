@@ -214,7 +214,7 @@ def status(store: Directory = Path("runs"), /, *, json: bool = False) -> int:
 
 @app.command(group=_RESULTS, sort_key=9)
 def report(
-    store: Directory = Path("runs"),
+    store: Path = Path("runs"),
     /,
     *,
     output: Annotated[Path, Parameter(alias="-o", metavar="DIR")] = Path("report"),
@@ -225,7 +225,7 @@ def report(
     Example: `qlrstudy report runs -o report`
 
     Args:
-        store: the directory of all runs; only read.
+        store: the directory of all runs, or a file that pack made of it; only read.
         output: where to write; a report there is replaced.
         figures: none, as SVG, or as SVG, PDF and PNG, which take most of the time.
     """
@@ -269,13 +269,13 @@ app.command(_export)
 
 
 @_export.command
-def tensorboard(store: Directory, directory: Directory, /) -> int:
+def tensorboard(store: Path, directory: Directory, /) -> int:
     """Write event files, one for each run.
 
     Example: `qlrstudy export tensorboard runs events`
 
     Args:
-        store: the directory of all runs; only read.
+        store: the directory of all runs, or a file that pack made of it; only read.
         directory: where to write.
     """
     from qlrstudy.cli.report import export

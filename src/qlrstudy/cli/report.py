@@ -1,6 +1,7 @@
 """`qlrstudy report` and `qlrstudy export`, which load no learning framework."""
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from qlrstudy.report.one_rate import OneRate
 from qlrstudy.report.ranking import Ranking
 from qlrstudy.report.render import short
 from qlrstudy.report.write import Formats, write
+from qlrstudy.store.unpacking import unpack
 
 # Methods of a verdict.
 _SHOWN = 5
@@ -25,8 +27,8 @@ def report(store: Path, output: Path, formats: Formats) -> int:
     def ready(page: Path) -> None:
         console.say(f"page ready: {page}")  # above the lines of progress
 
-    with _progress() as watch:
-        written = write(store, output, formats, watch, ready)
+    with _unpacked(store) as directory, _progress() as watch:
+        written = write(directory, output, formats, watch, ready)
     pairs = [
         ("tables", f"{written.tables}, as Markdown, LaTeX and CSV"),
         ("figures", f"{written.figures}{_FORMATS[formats]}"),
@@ -79,8 +81,8 @@ def _tell_of_one_rate(found: OneRate) -> None:
 
 def export(store: Path, directory: Path) -> int:
     """Write event files for TensorBoard."""
-    with _progress() as watch:
-        count, damage = tensorboard.export(store, directory, watch)
+    with _unpacked(store) as runs, _progress() as watch:
+        count, damage = tensorboard.export(runs, directory, watch)
     pairs = [
         ("runs", str(count)),
         ("look with", f"tensorboard --logdir {directory}"),
@@ -88,6 +90,18 @@ def export(store: Path, directory: Path) -> int:
     ]
     console.facts("TensorBoard", pairs)
     return 0
+
+
+@contextlib.contextmanager
+def _unpacked(store: Path) -> Iterator[Path]:
+    """A store as it is; one that is packed in a file, for the while it is read."""
+    if not store.is_file():
+        yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="qlrstudy-") as folder:
+        directory = Path(folder) / store.stem
+        unpack(store, directory)
+        yield directory
 
 
 @contextlib.contextmanager

@@ -113,7 +113,7 @@ def load(
     if not store.is_dir():
         raise ValueError(
             f"STORE must be a directory of runs, got {str(store)!r}; "
-            "`qlrstudy run --store DIR` makes one"
+            "`qlrstudy run --store DIR` makes one, `qlrstudy pack` a file of it"
         )
     places = sorted(path for path in store.iterdir() if _is_run(path))
     runs: list[StoredRun] = []
