@@ -24,7 +24,7 @@ from adamqlr.memory import (
     with_step,
 )
 from adamqlr.rules import Limit, Scalar, Truth, where
-from adamqlr.settings import Average, Rule
+from adamqlr.settings import Average, KLBudget, Rule
 
 # Curvatures change most at the start: that many steps all look.
 FIRST_LOOKS = 8
@@ -163,17 +163,7 @@ def propose(
     limit = int(Limit.MODEL)
     if batch is not None and rule.budget is not None:
         step_size = BEYOND_MINIMUM * step_size
-        budget = rule.budget
-        learnt_from = rules.maximum(memory.examples - memory.astray, batch.examples)
-        seen = learnt_from + (memory.before if budget.seen is None else budget.seen)
-        allowed = rules.kl_allowance(
-            budget.nats, batch.examples, budget.power, seen, budget.decay
-        )
-        allowed = rules.allowance_astray(
-            allowed, latitude(memory), nats_to_targets(batch)
-        )
-        most = rules.late_allowance(nats_left(memory, batch))
-        allowed = where(most < allowed, most, allowed)
+        allowed = _allowance(rule.budget, memory, batch)
         # What a step like this one would move the predictions by, as directions go.
         memory, usual = with_norm(memory, measured.square_norm)
         divergence = rules.kl_divergence(step_size, curvature * usual)
@@ -199,6 +189,18 @@ def propose(
         step_size, limit = _cut(step_size, measured.farthest, limit, Limit.LOOK)
     predicted = rules.predicted_change(step_size, slope, bend)
     return Proposal(step_size, curvature, bend, predicted, limit, dispersion, memory)
+
+
+def _allowance(budget: KLBudget, memory: Memory, batch: Batch) -> Scalar:
+    """How many nats a step may move the predictions by, by all that is known."""
+    learnt_from = rules.maximum(memory.examples - memory.astray, batch.examples)
+    seen = learnt_from + (memory.before if budget.seen is None else budget.seen)
+    allowed = rules.kl_allowance(
+        budget.nats, batch.examples, budget.power, seen, budget.decay
+    )
+    allowed = rules.allowance_astray(allowed, latitude(memory), nats_to_targets(batch))
+    most = rules.late_allowance(nats_left(memory, batch))
+    return where(most < allowed, most, allowed)
 
 
 def _cut(
