@@ -237,10 +237,11 @@ def _match(group: Group, study: Study) -> _Match | None:
         return None
     if (budget.unit, budget.amount) == (study.unit, theirs):
         return _Match((False, 0), group, "", True)
-    steps = paper.result(*titled(group), study.name).get("total_steps")
-    at_steps = study.unit == "seconds" and budget.unit == "steps" and steps
-    if at_steps and abs(budget.amount / at_steps - 1) < _CLOSE:
-        return _Match((False, 1), group, "at the paper's steps", True)
+    if (study.unit, budget.unit) == ("seconds", "steps"):
+        steps = paper.result(*titled(group), study.name).get("total_steps")
+        close = steps and abs(budget.amount / steps - 1) < _CLOSE
+        how = "at the paper's steps"
+        return _Match((False, 1), group, how, True) if close else None
     if budget.unit == study.unit and budget.amount < theirs:
         how = f"{budget} in place of {theirs:g}"
         return _Match((False, 2 + theirs / budget.amount), group, how, False)

@@ -112,8 +112,8 @@ def load(
     """
     if not store.is_dir():
         raise ValueError(
-            f"STORE must be a directory of runs, got {str(store)!r}; "
-            "`qlrstudy run --store DIR` makes one, `qlrstudy pack` a file of it"
+            "STORE must be a directory of runs, or a file that `qlrstudy pack` made, "
+            f"got {str(store)!r}; `qlrstudy run --store DIR` makes a directory"
         )
     places = sorted(path for path in store.iterdir() if _is_run(path))
     runs: list[StoredRun] = []
