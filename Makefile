@@ -5,7 +5,7 @@ BIN := .venv/bin
 # compiled at import, each of the many processes of the tests does it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock demo test quick check docs oldest newest dist format clean
+.PHONY: help lock demo test quick check lint types docs oldest newest dist format clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -51,13 +51,16 @@ QUICK := $(patsubst %,tests/library/test_%.py, averaging imports jax_arguments r
 quick: .venv/installed ## run the core of the tests, in less than a minute
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not slow' $(QUICK)
 
-check: .venv/installed ## format, lint, types, then all tests
+check: lint types test ## format, lint, types, then all tests
+
+lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/oxfmt --check $(SCRIPTS)
 	$(BIN)/oxlint --deny-warnings --allow no-unused-vars $(SCRIPTS)
+
+types: .venv/installed
 	$(BIN)/pyright
-	$(MAKE) test
 
 docs: .venv/installed ## build the site, with every link checked: site/index.html
 	PYTHONPATH=website $(BIN)/zensical build --clean --strict
