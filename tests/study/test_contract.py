@@ -28,7 +28,7 @@ DEEP = {
     "penn-treebank": _TEXT,
     "penn-treebank-characters": _CHARACTERS,
 }
-_LAYERS = batch_normed(ResNet(width=4, blocks=(1,), products=False), (32, 32, 3))
+_LAYERS = batch_normed(ResNet(width=4, blocks=(1,), direct=True), (32, 32, 3))
 LAYERED = {"svhn": _LAYERS.predict, "cifar-10": _LAYERS.predict}
 # Another task's network and likelihood on other data.
 REPEATED = {

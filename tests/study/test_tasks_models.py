@@ -4,15 +4,16 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from qlrstudy.models import GPT2, MLP, ResNet, batch_normed, hits, plain
-from qlrstudy.models.convolution import by_convolution as conv
-from qlrstudy.models.convolution import by_product
+from qlrstudy.models.convolution import PART, by_convolution, by_matrix, by_parts
 from qlrstudy.models.networks import Network
+from qlrstudy.models.pooling import max_pool
 
 assert_close = np.testing.assert_allclose
 KEY = jax.random.key(0)
@@ -22,6 +23,8 @@ SMALL = {
     "ResNet": (batch_normed(ResNet(width=4, blocks=(1, 1)), IMAGE), (16, *IMAGE)),
     "GPT-2": (plain(GPT2(50, 16, 1, 2, 32), (8,), jnp.int32), (4, 8)),
 }
+# As K-FAC gets it.
+DIRECT = batch_normed(ResNet(width=4, blocks=(1, 1), direct=True), IMAGE)
 
 
 def _size(network: Network) -> int:
@@ -106,26 +109,41 @@ def test_masked_rows_do_not_enter_batch_norm():
 @pytest.mark.parametrize(
     "case", [(2, 2, 1, 3), (2, 2, 2, 3), (1, 1, 1, 3), (5, 3, 2, 3), (3, 2, 3, 2)]
 )
-def test_a_convolution_is_a_product_over_patches(case):
+@pytest.mark.parametrize("way", [by_matrix, by_parts])
+def test_a_rearranged_convolution_is_the_same(way, case):
     height, width, stride, size = case
-    x = jax.random.normal(KEY, (3, height, width, 2))
+    x = jax.random.normal(KEY, (PART + 3, height, width, 2))
     kernel = jax.random.normal(KEY, (size, size, 2, 4))
 
     def all_of(way: Any) -> Any:
-        curve = lambda x, kernel: jnp.sum(jnp.tanh(way(x, kernel, stride)))
-        grads = jax.grad(curve, (0, 1))(x, kernel)
-        moved = jax.jvp(lambda k: way(x, k, stride), (kernel,), (kernel**2,))
-        return grads, moved
+        curve = lambda x, kernel: jnp.mean(jnp.tanh(way(x, kernel, stride)))
+        grad = jax.grad(curve, (0, 1))
+        along = jax.jvp(lambda k: way(x, k, stride), (kernel,), (kernel**2,))
+        bend = jax.jvp(lambda k: grad(x, k), (kernel,), (kernel,))
+        return grad(x, kernel), along, bend
 
-    products, convolutions = jax.jit(lambda: (all_of(by_product), all_of(conv)))()
-    jax.tree.map(partial(assert_close, atol=1e-4), products, convolutions)
+    found, expected = jax.jit(lambda: (all_of(way), all_of(by_convolution)))()
+    jax.tree.map(partial(assert_close, rtol=1e-5, atol=1e-5), found, expected)
 
 
-def test_the_network_is_the_same_with_products():
+def test_the_pool_is_flaxs():
+    """After a ReLU, as in the network: where the greatest are equal, they are zero."""
+    x = jax.random.normal(KEY, (3, 6, 4, 5))
+
+    def all_of(pool: Any) -> Any:
+        curve = lambda x: jnp.sum(jnp.tanh(pool(nn.relu(x))))
+        return pool(x), jax.grad(curve)(x), jax.jvp(curve, (x,), (x**2,))
+
+    theirs = partial(nn.max_pool, window_shape=(3, 3), strides=(2, 2), padding="SAME")
+    found, expected = jax.jit(lambda: (all_of(max_pool), all_of(theirs)))()
+    jax.tree.map(partial(assert_close, rtol=1e-6, atol=1e-6), found, expected)
+
+
+def test_the_network_is_the_same_with_direct_convolutions():
     """Its weights too, so that no stored result is of another network."""
     one, other = (
-        batch_normed(ResNet(width=4, blocks=(1, 1, 1, 1), products=p), IMAGE)
-        for p in (True, False)
+        batch_normed(ResNet(width=4, blocks=(1, 1, 1, 1), direct=direct), IMAGE)
+        for direct in (False, True)
     )
     params, state = jax.jit(one.init)(KEY)
     jax.tree.map(assert_close, (params, state), jax.jit(other.init)(KEY))
@@ -191,6 +209,7 @@ def test_kfac_knows_the_layers(name, blocks):
     import kfac_jax
 
     network, shape = SMALL[name]
+    network = DIRECT if name == "ResNet" else network
     params, state = jax.jit(network.init)(KEY)
     inputs = jnp.zeros(shape, jnp.int32 if name == "GPT-2" else jnp.float32)
     targets = jnp.zeros(shape[:2] if name == "GPT-2" else shape[:1], jnp.int32)

@@ -1,21 +1,27 @@
-"""A convolution, on small maps as a matrix product: XLA is slow with those on a CPU.
+"""A convolution, rearranged on a CPU where XLA is slow: small maps, large batches.
 
 ResNet-18 ends with kernels of 3x3 that make maps of 2x2 and of 1x1. There XLA's
-convolution takes most of the network's time (`benchmarks/small_maps.py`), though a
-product over patches is all there is to do.
+convolution takes most of the network's time, though one product of matrices is all
+there is to do. And the gradient of a kernel costs three times as much by the example
+in a batch of 3,200 as in batches of a hundred (`benchmarks/convolutions.py`).
 """
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from qlrstudy.models.init import truncated_fan_in
 
 # Height and width of the convolved maps for which products are faster.
 LARGEST_MAP = 2
+# Examples whose part of a kernel's gradient is taken at once.
+PART = 128
 
 
 class Conv(nn.Module):
@@ -25,15 +31,14 @@ class Conv(nn.Module):
         features: channels of its outputs.
         size: height and width of the kernel.
         stride: likewise.
-        products: whether small maps may be a matrix product, where that is faster.
-            The numbers are the same to rounding; K-FAC, which looks for convolutions,
-            does not find them then.
+        direct: whether it has to be one convolution, as K-FAC looks for; or else what
+            is faster on a CPU. The numbers are the same to rounding.
     """
 
     features: int
     size: int
     stride: int
-    products: bool = True
+    direct: bool = False
 
     @nn.compact
     def __call__(
@@ -42,10 +47,11 @@ class Conv(nn.Module):
         """The convolved maps of a batch."""
         shape = (self.size, self.size, x.shape[-1], self.features)
         kernel = self.param("kernel", truncated_fan_in, shape)
-        small = self.size > 1 and max(x.shape[1:3]) <= LARGEST_MAP * self.stride
-        if self.products and small and jax.default_backend() == "cpu":
-            return by_product(x, kernel, self.stride)
-        return by_convolution(x, kernel, self.stride)
+        if self.direct or jax.default_backend() != "cpu":
+            return by_convolution(x, kernel, self.stride)
+        if self.size > 1 and max(x.shape[1:3]) <= LARGEST_MAP * self.stride:
+            return by_matrix(x, kernel, self.stride)
+        return by_parts(x, kernel, self.stride)
 
 
 def by_convolution(
@@ -63,47 +69,53 @@ def by_convolution(
     )
 
 
-class _Axis(NamedTuple):
-    """One axis of a padded map: what of the kernel it meets, and the padding for that.
-
-    Attributes:
-        taps: rows of the kernel that meet the map anywhere.
-        padding: before and after the map, as far as those rows reach.
-        outputs: how many there are.
-    """
-
-    taps: range
-    padding: tuple[int, int]
-    outputs: int
-
-    @classmethod
-    def of(cls, length: int, size: int, stride: int) -> "_Axis":
-        """By XLA's `SAME`: the padding is halved, and an odd one is more at the end."""
-        outputs = -(-length // stride)
-        before = max((outputs - 1) * stride + size - length, 0) // 2
-        starts = [output * stride - before for output in range(outputs)]
-        met = [t for t in range(size) if any(0 <= s + t < length for s in starts)]
-        taps = range(met[0], met[-1] + 1)
-        front = before - taps.start
-        back = max(starts[-1] + taps.stop - length, 0)
-        return cls(taps, (max(front, 0), back), outputs)
-
-
-def by_product(
+def by_matrix(
     x: Float[Array, "batch height width channels"],
     kernel: Float[Array, "size size channels features"],
     stride: int,
 ) -> Float[Array, "batch rows columns features"]:
-    """The same as patches times the kernel, without its rows that meet only padding."""
-    axes = [_Axis.of(length, len(kernel), stride) for length in x.shape[1:3]]
-    padded = jnp.pad(x, ((0, 0), *[axis.padding for axis in axes], (0, 0)))
-    rows, columns = (axis.taps for axis in axes)
-    height, width = ((axis.outputs - 1) * stride + 1 for axis in axes)
-    patches = [
-        padded[:, i : i + height : stride, j : j + width : stride]
-        for i in range(len(rows))
-        for j in range(len(columns))
-    ]
-    met = kernel[rows.start : rows.stop, columns.start : columns.stop]
-    matrix = met.reshape(-1, kernel.shape[-1])
-    return jnp.concatenate(patches, axis=-1) @ matrix
+    """The same as one product: of whole maps with the matrix that maps them."""
+    batch, height, width, channels = x.shape
+    size, _, _, features = kernel.shape
+    down, across = _meetings(height, size, stride), _meetings(width, size, stride)
+    matrix = jnp.einsum("hri,wsj,ijcf->hwcrsf", down, across, kernel)
+    y = x.reshape(batch, -1) @ matrix.reshape(height * width * channels, -1)
+    return y.reshape(batch, down.shape[1], across.shape[1], features)
+
+
+def _meetings(
+    length: int, size: int, stride: int
+) -> Float[np.ndarray, "length outputs size"]:
+    """Along an axis, 1 where an output meets an input with this element of the kernel.
+
+    By XLA's `SAME`: the padding is halved, and an odd one is more at the end.
+    """
+    outputs = -(-length // stride)
+    before = max((outputs - 1) * stride + size - length, 0) // 2
+    met = np.arange(length)[:, None] + before - stride * np.arange(outputs)
+    return (met[..., None] == np.arange(size)).astype(np.float32)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def by_parts(
+    x: Float[Array, "batch height width channels"],
+    kernel: Float[Array, "size size channels features"],
+    stride: int,
+) -> Float[Array, "batch rows columns features"]:
+    """The same, with the gradient of its kernel a sum over parts of the batch."""
+    return by_convolution(x, kernel, stride)
+
+
+@partial(by_parts.defjvp, symbolic_zeros=True)
+def _by_parts_jvp(stride: int, primals: Any, tangents: Any) -> tuple[Array, Any]:
+    # What is linear in the kernel here is transposed for the kernel's gradient.
+    (x, kernel), (dx, dkernel) = primals, tangents
+    y = by_convolution(x, kernel, stride)
+    moved = []
+    if not isinstance(dx, SymbolicZero):
+        moved.append(by_convolution(dx, kernel, stride))
+    if not isinstance(dkernel, SymbolicZero):
+        parts = [x[i : i + PART] for i in range(0, len(x), PART)]
+        convolved = [by_convolution(part, dkernel, stride) for part in parts]
+        moved.append(jnp.concatenate(convolved))
+    return y, sum(moved[1:], moved[0]) if moved else jnp.zeros_like(y)

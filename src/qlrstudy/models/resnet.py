@@ -6,6 +6,7 @@ from jaxtyping import Array, Bool, Float
 
 from qlrstudy.models.convolution import Conv
 from qlrstudy.models.init import truncated_fan_in
+from qlrstudy.models.pooling import max_pool
 
 
 class ResNet(nn.Module):
@@ -15,13 +16,13 @@ class ResNet(nn.Module):
         classes: outputs.
         width: channels of the first stage; each later one has twice as many.
         blocks: in each stage.
-        products: whether convolutions of small maps may be matrix products; see `Conv`.
+        direct: whether each convolution has to be one; see `Conv`.
     """
 
     classes: int = 10
     width: int = 64
     blocks: tuple[int, ...] = (2, 2, 2, 2)
-    products: bool = True
+    direct: bool = False
 
     @nn.compact
     def __call__(
@@ -39,13 +40,13 @@ class ResNet(nn.Module):
                 normalise by those.
             mask: examples that batch norm may see; all, without.
         """
-        x = Conv(self.width, 7, 2, self.products)(x)
+        x = Conv(self.width, 7, 2, self.direct)(x)
         x = nn.relu(_norm(x, training, mask))
-        x = nn.max_pool(x, (3, 3), (2, 2), "SAME")
+        x = max_pool(x)
         for stage, blocks in enumerate(self.blocks):
             for number in range(blocks):
                 stride = 2 if stage > 0 and number == 0 else 1
-                block = _Block(self.width * 2**stage, stride, self.products)
+                block = _Block(self.width * 2**stage, stride, self.direct)
                 x = block(x, training, mask)
         return nn.Dense(self.classes, kernel_init=truncated_fan_in)(x.mean((1, 2)))
 
@@ -55,18 +56,18 @@ class _Block(nn.Module):
 
     features: int
     stride: int
-    products: bool
+    direct: bool
 
     @nn.compact
     def __call__(
         self, x: Array, training: bool, mask: Bool[Array, " batch"] | None
     ) -> Array:
-        y = Conv(self.features, 3, self.stride, self.products)(x)
+        y = Conv(self.features, 3, self.stride, self.direct)(x)
         y = nn.relu(_norm(y, training, mask))
-        y = Conv(self.features, 3, 1, self.products)(y)
+        y = Conv(self.features, 3, 1, self.direct)(y)
         y = _norm(y, training, mask)
         if x.shape != y.shape:
-            x = Conv(self.features, 1, self.stride, self.products)(x)
+            x = Conv(self.features, 1, self.stride, self.direct)(x)
             x = _norm(x, training, mask)
         return nn.relu(x + y)
 

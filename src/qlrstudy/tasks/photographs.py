@@ -34,7 +34,7 @@ def _networks(resnet: ResNet) -> tuple[Network, Network]:
     """A network, and the same with each layer one operation."""
     network, layered = (
         batch_normed(module, (32, 32, 3))
-        for module in (resnet, resnet.clone(products=False))
+        for module in (resnet, resnet.clone(direct=True))
     )
     return network, layered
 
