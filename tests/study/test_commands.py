@@ -187,6 +187,22 @@ def test_a_study_goes_on_in_pieces_and_after_a_kill(capsys, ray, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_study_that_is_asked_to_end_keeps_what_is_under_way(ray, tmp_path):
+    """By a scheduler, say: Ray has a handler of its own for that, which just exits."""
+    process = _start(*SMOKE, "--store", tmp_path, *ray)
+    deadline = time.monotonic() + 120
+    while not _manifests(tmp_path):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.terminate()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "interrupted: the same command goes on" in out + err
+    assert "SIGTERM" not in err and "Traceback" not in err
+    assert not [m for m in _manifests(tmp_path).values() if m.status == "running"]
+
+
+@pytest.mark.slow
 def test_a_tuning_is_shown_found_and_repeated(capsys, ray, tmp_path):
     store = ["--store", tmp_path, *ray]
     tune = ["tune", "rosenbrock", "sgd-minimal", "--resource", "epochs", "--samples"]

@@ -5,6 +5,7 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,10 +63,15 @@ def connected(address: str | None) -> Iterator[None]:
             folder = left.enter_context(_session())
             common |= {"include_dashboard": False, "_temp_dir": str(folder / "ray")}
         left.callback(ray().shutdown)
+        ends = signal.getsignal(signal.SIGTERM)
         try:
             ray().init(address or "local", **common)
         except Exception as error:  # Ray's own are of many kinds
             raise ValueError(_refused(address, error)) from error
+        # Ray takes SIGTERM for itself, prints a trace of its own stack and exits; a
+        # caller that keeps what is under way gets it back.
+        if callable(ends):
+            signal.signal(signal.SIGTERM, ends)
         yield
 
 
