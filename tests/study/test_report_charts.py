@@ -98,16 +98,16 @@ def test_every_figure_is_whole_xml_and_names_its_algorithms(tmp_path):
 
 
 def test_a_sweep_has_a_curve_for_each_value_beside_its_ends(tmp_path):
-    for rate in (0.01, 0.1, 1.0):
+    for rate in (0.01, 0.1, 3200.0):
         setting = {"batch_size": 50, "learning_rate": rate}
         write_run(tmp_path, losses=(1, rate, rate / 2), hyperparameters=setting)
     charts = {chart.name.split("-", 1)[0]: chart for chart in contents(tmp_path).charts}
     assert "sensitivity" in charts
     along = charts["trajectories"]
-    assert [one.title for one in along.series] == ["0.01", "0.1", "1"]
+    assert [one.title for one in along.series] == ["0.01", "0.1", "3,200"]
     assert len({one.style.colour for one in along.series}) == 3
     np.testing.assert_allclose(along.series[0].y["training_loss"], [1, 0.01, 0.005])
-    assert all(title in svg(along) for title in (">0.01<", ">0.1<", ">1<"))
+    assert all(title in svg(along) for title in (">0.01<", ">0.1<", ">3,200<"))
 
 
 def test_of_many_series_all_but_a_few_are_muted():

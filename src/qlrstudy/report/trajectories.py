@@ -4,6 +4,7 @@ import numpy as np
 
 from qlrstudy.report.charts import Chart, Curves, Series, curve_chart
 from qlrstudy.report.groups import file_name
+from qlrstudy.report.render import number
 from qlrstudy.report.styles import MARKERS, style
 from qlrstudy.report.sweeps import Sweep
 
@@ -23,19 +24,19 @@ def trajectories(sweep: Sweep, evaluations: Curves) -> Chart | None:
         return None
     (line,) = sweep.lines
     series = []
-    for number, (value, group) in enumerate(zip(line.values, line.groups, strict=True)):
+    for index, (value, group) in enumerate(zip(line.values, line.groups, strict=True)):
         curve = evaluations[group]
         assert curve is not None
         bands = {name: curve.bands[name] for name in _QUANTITIES if name in curve.bands}
         look = style(sweep.algorithm)._replace(
-            colour=_colour(number / max(1, len(line.values) - 1)),
+            colour=_colour(index / max(1, len(line.values) - 1)),
             dash=(),
-            marker=list(MARKERS)[number % len(MARKERS)],
+            marker=list(MARKERS)[index % len(MARKERS)],
         )
         series.append(
             Series(
                 sweep.algorithm,
-                f"{value:.3g}",
+                number(float(f"{value:.3g}")),
                 look,
                 {
                     "seconds": curve.seconds,
