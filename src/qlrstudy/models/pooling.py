@@ -21,6 +21,6 @@ def _along(x: Array, axis: int) -> Array:
     first, second = (jnp.take(pairs, i, axis + 1) for i in range(2))
     # The first of the next pair; after the last pair there is none.
     outside = jnp.full_like(jax.lax.slice_in_dim(first, 0, 1, axis=axis), -jnp.inf)
-    next_ = jax.lax.slice_in_dim(first, 1, None, axis=axis)
-    third = jnp.concatenate([next_, outside], axis)
+    later = jax.lax.slice_in_dim(first, 1, None, axis=axis)
+    third = jnp.concatenate([later, outside], axis)
     return jnp.maximum(jnp.maximum(first, second), third)
