@@ -2,8 +2,9 @@
 
 ResNet-18 ends with kernels of 3x3 that make maps of 2x2 and of 1x1. There XLA's
 convolution takes most of the network's time, though one product of matrices is all
-there is to do. And the gradient of a kernel costs three times as much by the example
-in a batch of 3,200 as in batches of a hundred (`benchmarks/convolutions.py`).
+there is to do. And the first kernels, loss and gradient, cost up to two and a half
+times as much by the example at a batch of 3,200 as at 128, which
+`benchmarks/convolutions.py` shows.
 """
 
 from functools import partial
